@@ -9,6 +9,14 @@ use crate::kernels::{MOST_HEAD, MOST_NORM};
 /// # Errors
 /// A sentence that names the part which has none.
 pub fn knows(architecture: &Architecture) -> Result<(), String> {
+    if architecture.delta_rule.is_some() {
+        return Err(
+            "its layers keep a state (a gated delta rule), for which there is no kernel".into(),
+        );
+    }
+    if architecture.attention.gated {
+        return Err("a gate follows its attention, for which there is no kernel".into());
+    }
     let head = architecture.attention.head_size;
     if head > MOST_HEAD {
         return Err(format!(

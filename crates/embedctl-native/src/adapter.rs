@@ -312,17 +312,21 @@ fn modules(architecture: &Architecture) -> (BTreeSet<String>, BTreeSet<String>) 
         1
     };
     let of_layer = |set: usize| -> [(Sources, usize); 4] {
-        let (input, output) = match architecture.convolution_of(set) {
-            Some(_) => (names.convolution.input, names.convolution.output),
-            None => (names.query_key_value, names.attention_output),
+        let input_and_output = if architecture.convolution_of(set).is_some() {
+            [(names.convolution.input, 3), (names.convolution.output, 1)]
+        } else if architecture.delta_rule_of(set).is_some() {
+            [(names.delta_rule.input, 4), (names.delta_rule.output, 1)]
+        } else {
+            [(names.query_key_value, 3), (names.attention_output, 1)]
         };
-        [(input, 3), (output, 1), (names.up, halves), (names.down, 1)]
+        let [input, output] = input_and_output;
+        [input, output, (names.up, halves), (names.down, 1)]
     };
     let [query, key] = names.query_key_norm;
     let norms: Vec<Alternatives> = (names.attention_norms.all())
         .into_iter()
         .chain(names.feed_forward_norms.all())
-        .chain([query, key])
+        .chain([query, key, names.delta_rule.norm])
         .collect();
     let mut products: BTreeSet<String> = BTreeSet::new();
     let mut others: BTreeSet<String> = [

@@ -35,6 +35,7 @@ pub mod architecture;
 mod config_keys;
 mod convolution;
 mod crew;
+mod delta_rule;
 mod disentangled;
 mod embedding;
 mod encoder;
@@ -93,6 +94,7 @@ static MEMORY: embedctl_testing::WatchedMemory = embedctl_testing::WatchedMemory
 
 pub use self::adapter_settings::{Adapter, AdapterSettings, LowRankAdapter};
 pub use self::convolution::ConvolutionWeights;
+pub use self::delta_rule::DeltaWeights;
 pub use self::embedding::{unknown_id, unknown_type};
 pub use self::encoder::{Encoder, EncoderWorker};
 pub use self::head_adapter::HeadAdapter;

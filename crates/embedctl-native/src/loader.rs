@@ -1,6 +1,7 @@
 //! Finds a model's tensors in a checkpoint under any of their names, and packs them for the kernels.
 
 mod convolution;
+mod delta_rule;
 mod disentangled;
 mod experts;
 mod latent;
@@ -317,7 +318,9 @@ impl<'a> Loader<'a> {
             })
         };
         let convolution = self.architecture.convolution_of(set);
-        let norm_of_heads = attention.query_key_norm.filter(|_| convolution.is_none());
+        let delta_rule = self.architecture.delta_rule_of(set);
+        let attends = convolution.is_none() && delta_rule.is_none();
+        let norm_of_heads = attention.query_key_norm.filter(|_| attends);
         let query_key_norms = match norm_of_heads {
             None => None,
             Some(QueryKeyNorm { norm, all_heads }) => {
@@ -337,6 +340,9 @@ impl<'a> Loader<'a> {
             query_key_norms,
             convolution: convolution
                 .map(|convolution| self.convolution(layer[0], convolution))
+                .transpose()?,
+            delta_rule: delta_rule
+                .map(|rule| self.delta_rule(layer, rule))
                 .transpose()?,
         })
     }

@@ -114,6 +114,25 @@ pub struct TensorNames {
     pub experts: ExpertNames,
     /// The convolution of a layer.
     pub convolution: ConvolutionNames,
+    /// The gated delta rule of a layer.
+    pub delta_rule: DeltaNames,
+}
+
+/// The names of a gated delta rule's tensors, below the layer's own part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeltaNames {
+    /// The products of [`DeltaRule::inputs`](crate::architecture::DeltaRule).
+    pub input: Sources,
+    /// The convolution's filters, `[channels, 1, tokens]`.
+    pub filters: &'static str,
+    /// The logarithm of how fast each head's state decays; the full name.
+    pub decay: &'static str,
+    /// Added to what decides how much it decays; the full name.
+    pub step: &'static str,
+    /// The norm of a head's output.
+    pub norm: Alternatives,
+    /// The product behind it.
+    pub output: Sources,
 }
 
 /// The names of a convolution's tensors, below the layer's own part.
@@ -176,6 +195,19 @@ pub(crate) const BASE: TensorNames = TensorNames {
         input: &[&["conv.in_proj"]],
         filters: "conv.conv",
         output: &[&["conv.out_proj"]],
+    },
+    delta_rule: DeltaNames {
+        input: &[&[
+            "linear_attn.in_proj_qkv",
+            "linear_attn.in_proj_z",
+            "linear_attn.in_proj_b",
+            "linear_attn.in_proj_a",
+        ]],
+        filters: "linear_attn.conv1d",
+        decay: "linear_attn.A_log",
+        step: "linear_attn.dt_bias",
+        norm: &["linear_attn.norm"],
+        output: &[&["linear_attn.out_proj"]],
     },
 };
 

@@ -151,9 +151,11 @@ impl Network {
             let seen = layer
                 .reach
                 .map_or(tokens, |reach| tokens.min(2 * reach + 1));
-            let pairs = match &weights.small.beside.convolution {
-                Some(convolution) => convolution.operations(),
-                None => 2 * seen * attention.heads * attention.head_size,
+            let beside = &weights.small.beside;
+            let pairs = match (&beside.convolution, &beside.delta_rule) {
+                (Some(convolution), _) => convolution.operations(),
+                (None, Some(rule)) => rule.operations(),
+                (None, None) => 2 * seen * attention.heads * attention.head_size,
             };
             2 * tokens as u64 * (products + pairs) as u64
         };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::convolution::ConvolutionWeights;
+use super::delta_rule::DeltaWeights;
 use super::disentangled::RelativePositions;
 use super::experts::ExpertWeights;
 use super::kernels::{Matrix, Norm};
@@ -89,6 +90,8 @@ pub struct BesideProducts {
     pub query_key_norms: Option<[Norm; 2]>,
     /// The convolution in the place of attention.
     pub convolution: Option<ConvolutionWeights>,
+    /// The gated delta rule in the place of attention.
+    pub delta_rule: Option<DeltaWeights>,
 }
 
 /// The table of tokens.

@@ -121,6 +121,12 @@ impl PlainNetwork {
         &self.architecture
     }
 
+    /// The file of the description.
+    #[must_use]
+    pub fn config_file(&self) -> &Path {
+        &self.config_file
+    }
+
     /// Checks that everything read so far came from the files as they were when they were opened.
     ///
     /// # Errors
@@ -341,7 +347,7 @@ impl PlainNetwork {
             }
             PlainProduct::Layer(set, which) => {
                 let StoredProduct { layout, rows, .. } = loader.product(set, which)?;
-                let order = |row| loader.row_order(which, row);
+                let order = |row| loader.row_order(set, which, row);
                 each(rows, layout.inputs, &order)
             }
             PlainProduct::Latent(which) => {

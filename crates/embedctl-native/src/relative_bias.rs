@@ -45,7 +45,9 @@ pub(super) fn extend(
                     table[(first + bucket(distance, half, farthest)) * heads + head]
                 }
                 #[allow(clippy::cast_precision_loss)]
-                PositionBias::Slopes => -slope * distance as f32,
+                PositionBias::Rising if is_behind => slope * distance as f32,
+                #[allow(clippy::cast_precision_loss)]
+                PositionBias::Slopes | PositionBias::Rising => -slope * distance as f32,
             });
         }
     }

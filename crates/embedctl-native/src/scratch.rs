@@ -6,6 +6,7 @@ use std::sync::Mutex;
 
 use super::architecture::Architecture;
 use super::crew::{Crew, Helpers, piece};
+use super::delta_rule::DeltaWeights;
 use super::disentangled::RelativeScratch;
 use super::experts::ExpertScratch;
 use super::kernels::{AttentionScratch, CacheLines, Operand};
@@ -90,6 +91,8 @@ pub(crate) struct ThreadScratch {
     pub(super) inner_operand: Operand,
     pub(super) attention: AttentionScratch,
     pub(super) experts: ExpertScratch,
+    /// A part of the state of a delta rule's head.
+    pub(super) delta: CacheLines,
     /// Tokens of a piece and of the longest row for which a helping thread has room.
     reserved: (usize, usize),
 }
@@ -112,6 +115,11 @@ impl ThreadScratch {
             .saturating_mul(of_token)
             .saturating_add(inner.max().unwrap_or(0))
             .saturating_add(attention)
+            .saturating_add(Self::delta_floats(architecture))
+    }
+
+    fn delta_floats(architecture: &Architecture) -> usize {
+        (architecture.delta_rule.as_ref()).map_or(0, DeltaWeights::state_floats)
     }
 
     /// Room for a piece of `tokens` tokens, and for attention over a row of `longest`.
@@ -131,6 +139,7 @@ impl ThreadScratch {
             self.inner_operand.try_reserve(block, width)?;
         }
         self.experts.try_grow(architecture, tokens)?;
+        self.delta.try_grow(Self::delta_floats(architecture))?;
         (self.attention).try_reserve(architecture.attention.head_size, longest)
     }
 }

@@ -54,7 +54,7 @@ impl Builder<'_> {
         }
         self.rotary()?;
         if let Some(kind) = architecture.attention.position_bias
-            && (!outside.relative_bias.is_empty() || kind == PositionBias::Slopes)
+            && (!outside.relative_bias.is_empty() || !kind.is_learned())
         {
             self.shared_bias = self.bias(kind, &outside.relative_bias)?;
         }
@@ -111,7 +111,7 @@ impl Builder<'_> {
         let longest = match kind {
             // Farther keys share the last bucket.
             PositionBias::Buckets { reach, .. } => reach + 1,
-            PositionBias::Slopes => self.longest,
+            PositionBias::Slopes | PositionBias::Rising => self.longest,
         };
         let (bias, reach) = self.network.bias_by_distance(kind, table, longest);
         Ok((self.uploader.floats(&bias)?, reach))

@@ -28,7 +28,7 @@ const PROCESSED: &str = "aimv2 align altclip aria audioflamingo3 aya_vision bark
     voxtral_realtime wav2vec2 wav2vec2-bert wav2vec2-conformer wavlm whisper parakeet_tdt";
 
 /// Those of them whose text part is a network by itself that the native engine runs.
-const TEXT_PARTS: [&str; 4] = ["gemma3", "qwen2_vl", "qwen2_5_vl", "qwen3_vl"];
+const TEXT_PARTS: [&str; 5] = ["gemma3", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5"];
 
 /// Refuses repositories whose texts the reference hands to a processor of several kinds of input.
 pub(super) fn no_processor(folder: &Path, transformer: &TransformerConfig) -> Result<()> {

@@ -121,10 +121,84 @@ fn a_network_that_looks_both_ways_by_its_own_code_does_so() {
             "{kind}"
         );
     }
-    // Of these the reference's vectors differ with padding.
-    for kind in ["gemma", "gemma2"] {
-        let refused = refusal(json!({"model_type": kind, "use_bidirectional_attention": true}));
-        assert!(refused.contains("use_bidirectional_attention"), "{refused}");
+}
+
+#[test]
+fn a_switch_that_the_reference_obeys_in_some_batches_alone_is_refused_with_what_helps() {
+    let gemma = json!({"model_type": "gemma", "use_bidirectional_attention": true});
+    let refused = refusal(gemma.clone());
+    assert!(refused.contains("\"is_causal\": false"), "{refused}");
+    let mut both_ways = gemma;
+    both_ways["is_causal"] = json!(false);
+    let both_ways = read(both_ways).unwrap();
+    assert!(!both_ways.own_code && both_ways.layers.iter().all(|layer| !layer.causal));
+    let refused = refusal(json!({"model_type": "clip_text_model", "is_causal": false}));
+    assert!(refused.contains("remove the setting"), "{refused}");
+}
+
+#[test]
+fn a_switch_without_effect_in_the_reference_has_none_here() {
+    let name = "use_bidirectional_attention";
+    let gemma2 = read(json!({"model_type": "gemma2", name: true})).unwrap();
+    assert!(gemma2.layers.iter().all(|layer| layer.causal));
+    assert_eq!(gemma2.ignored, [name]);
+    let both_ways = read(json!({"model_type": "gemma2", name: true, "is_causal": false})).unwrap();
+    assert!(both_ways.layers.iter().all(|layer| !layer.causal) && both_ways.ignored.is_empty());
+}
+
+#[test]
+fn decoders_of_encoders_classes_look_back_unless_their_mask_is_told_not_to() {
+    for kind in ["bert", "roformer", "big_bird", "xlm-roberta-xl"] {
+        let config = json!({"model_type": kind, "is_decoder": true});
+        let all = read(config.clone()).unwrap();
+        assert!(all.layers.iter().all(|layer| layer.causal), "{kind}");
+        let mut both_ways = config;
+        both_ways["is_causal"] = json!(false);
+        let all = read(both_ways).unwrap();
+        assert!(all.layers.iter().all(|layer| !layer.causal), "{kind}");
+    }
+}
+
+#[test]
+fn qwen3_5s_layers_are_those_that_its_settings_name() {
+    let mixers = |config: Value| -> Vec<bool> {
+        let mut config = config;
+        config["model_type"] = json!("qwen3_5_text");
+        let layers = read(config).unwrap().layers;
+        let ruled = layers.iter().map(|layer| layer.mixer == Mixer::DeltaRule);
+        ruled.collect()
+    };
+    let few = |extra: Value| {
+        let mut config = json!({"num_hidden_layers": 4});
+        if let Some(extra) = extra.as_object() {
+            config.as_object_mut().unwrap().extend(extra.clone());
+        }
+        mixers(config)
+    };
+    assert_eq!(few(json!({})), [true, true, true, false]);
+    assert_eq!(
+        few(json!({"full_attention_interval": 2})),
+        [true, false, true, false]
+    );
+    let types = json!([
+        "full_attention",
+        "linear_attention",
+        "full_attention",
+        "full_attention"
+    ]);
+    assert_eq!(
+        few(json!({"layer_types": types, "full_attention_interval": 2})),
+        [false, true, false, false]
+    );
+    for (name, value) in [
+        ("layer_types", json!(["sliding_attention"])),
+        ("linear_num_value_heads", json!(7)),
+        ("linear_key_head_dim", json!(100_000)),
+    ] {
+        let mut config = json!({"model_type": "qwen3_5_text", "num_hidden_layers": 1});
+        config[name] = value;
+        let refused = refusal(config);
+        assert!(refused.contains(name), "{refused}");
     }
 }
 

@@ -45,12 +45,18 @@ pub(super) fn bert_with_types(
     after: Option<u32>,
 ) -> Supported<Architecture> {
     let mut all = both_ways_with_types(settings, names, sizes, after)?;
+    look_as_decoder(settings, &mut all)?;
+    Ok(all)
+}
+
+/// Layers look both ways, or back alone where the settings make the network a decoder.
+pub(super) fn look_as_decoder(settings: &ConfigSettings, all: &mut Architecture) -> Supported<()> {
     // A decoder's mask alone asks for `is_causal`.
     let causal = settings.flag("is_causal", true)?;
     if settings.flag("is_decoder", false)? && causal {
         all.layers.iter_mut().for_each(|layer| layer.causal = true);
     }
-    Ok(all)
+    Ok(())
 }
 
 /// The same of a class that has no decoder.

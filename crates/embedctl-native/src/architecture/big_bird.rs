@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::bert_like::look_as_decoder;
 use super::common::{activation, base, epsilon, root};
 use super::{Architecture, KnownType, LearnedPositions};
 use crate::names;
@@ -37,7 +38,7 @@ fn big_bird(settings: &ConfigSettings) -> Supported<Architecture> {
         "block_sparse" => Some((5 + 2 * random) * block),
         _ => return Err(settings.unknown("attention_type")),
     };
-    settings.pinned("is_decoder", &[json!(false)])?;
+    look_as_decoder(settings, &mut all)?;
     settings.pinned("add_cross_attention", &[json!(false)])?;
     all.feed_forward.width = settings.count("intermediate_size", 3072)?;
     all.feed_forward.activation = activation(settings, "hidden_act", "gelu_new")?;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::common::{base, epsilon};
+use super::common::{base, epsilon, look, no_windows};
 use super::gpt2::PREFIXES;
 use super::{Architecture, KnownType, PositionBias};
 use crate::kernels::Activation;
@@ -37,13 +37,11 @@ fn bloom(settings: &ConfigSettings) -> Supported<Architecture> {
     all.norm.epsilon = epsilon(settings, "layer_norm_epsilon", 1e-5)?;
     all.final_norm = true;
     all.embeddings.norm = Some(all.norm);
-    all.attention.position_bias = Some(PositionBias::Slopes);
     all.attention.rows.fused_by_head = true;
     all.feed_forward.width = 4 * all.hidden;
     all.feed_forward.activation = Activation::GeluTanh;
     let normed = "apply_residual_connection_post_layernorm";
     settings.pinned(normed, &[json!(false)])?;
-    settings.pinned("is_causal", &[json!(true)])?;
     // How the products of a distributed checkpoint are summed, and settings of its training.
     for unread in [
         "slow_but_exact",
@@ -58,6 +56,12 @@ fn bloom(settings: &ConfigSettings) -> Supported<Architecture> {
     ] {
         settings.value(unread);
     }
-    all.layers.iter_mut().for_each(|layer| layer.causal = true);
+    look(settings, &mut all, no_windows())?;
+    // The class adds the slope times the key's own position: of later keys that is more, not less.
+    let causal = all.layers.iter().all(|layer| layer.causal);
+    all.attention.position_bias = Some(match causal {
+        true => PositionBias::Slopes,
+        false => PositionBias::Rising,
+    });
     Ok(all)
 }

@@ -1,7 +1,5 @@
 //! CLIP's text tower.
 
-use serde_json::json;
-
 use super::common::{activation, base, epsilon};
 use super::{Architecture, KnownType, LearnedPositions};
 use crate::names::{BASE, NormNames, TensorNames};
@@ -46,7 +44,12 @@ fn clip_text(settings: &ConfigSettings) -> Supported<Architecture> {
     for unread in ["projection_dim", "initializer_factor", "dropout"] {
         settings.value(unread);
     }
-    settings.pinned("is_causal", &[json!(true)])?;
+    if !settings.flag("is_causal", true)? {
+        return Err(settings.refuse(
+            "the setting \"is_causal\": false has no one meaning: transformers' class looks back alone in a batch without \
+             padding, and both ways in one with padding; remove the setting to look back alone, as published models do",
+        ));
+    }
     all.layers.iter_mut().for_each(|layer| layer.causal = true);
     all.feed_forward.width = settings.count("intermediate_size", 2048)?;
     all.feed_forward.activation = activation(settings, "hidden_act", "quick_gelu")?;

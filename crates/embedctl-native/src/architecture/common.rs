@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    Architecture, AttentionDescription, Embeddings, FeedForward, Layer, MAX_LAYERS,
+    Architecture, AttentionDescription, Embeddings, FeedForward, Layer, MAX_LAYERS, Mixer,
     NormDescription, NormKind, QueryKeyRows,
 };
 use crate::kernels::Activation;
@@ -61,8 +61,10 @@ pub(super) fn base(
             disentangled: None,
             softcap: None,
             rows: QueryKeyRows::default(),
+            gated: false,
         },
         convolution: None,
+        delta_rule: None,
         feed_forward: FeedForward {
             width: 0,
             activation: Activation::Gelu,
@@ -79,7 +81,7 @@ pub(super) fn base(
                 rotary: None,
                 first_norm: true,
                 experts: false,
-                convolves: false,
+                mixer: Mixer::Attention,
             })
             .collect(),
         weight_sets: (0..layers)

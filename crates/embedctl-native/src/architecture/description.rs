@@ -87,8 +87,18 @@ pub enum PositionBias {
         /// Whether each layer has a table of its own.
         of_each_layer: bool,
     },
-    /// `ALiBi`: the distance times a slope that each head has by its number.
+    /// `ALiBi`: the distance times a slope that each head has by its number, less for farther keys to both sides.
     Slopes,
+    /// The same with more for later keys: the slope times how far the key stands behind the query.
+    Rising,
+}
+
+impl PositionBias {
+    /// Whether the checkpoint has a table of it.
+    #[must_use]
+    pub fn is_learned(self) -> bool {
+        matches!(self, Self::Buckets { .. })
+    }
 }
 
 /// The rows of the product that makes queries, keys and values, as checkpoints have them.
@@ -164,6 +174,25 @@ pub struct AttentionDescription {
     pub softcap: Option<f32>,
     /// How checkpoints order the rows of queries, keys and values.
     pub rows: QueryKeyRows,
+    /// Whether its output is multiplied with the sigmoid of a gate, which lies behind each query in the checkpoint.
+    pub gated: bool,
+}
+
+impl AttentionDescription {
+    /// Channels of all queries, and of all keys.
+    pub(crate) fn query_key_widths(&self) -> [usize; 2] {
+        let of = |heads: usize| heads.saturating_mul(self.head_size);
+        [of(self.heads), of(self.key_value_heads)]
+    }
+
+    /// Floats of a token in front of attention: queries, keys, values, and gates where there are any.
+    pub(crate) fn input_width(&self) -> usize {
+        let [query, key] = self.query_key_widths();
+        let gate = if self.gated { query } else { 0 };
+        query
+            .saturating_add(key.saturating_mul(2))
+            .saturating_add(gate)
+    }
 }
 
 /// A convolution over a token and those before it, channel by channel and between two gates: LFM2 has it in the place of
@@ -174,6 +203,62 @@ pub struct ShortConvolution {
     pub tokens: usize,
     /// Whether it and the products around it have a bias.
     pub biased: bool,
+}
+
+/// The gated delta rule in the place of attention: each head keeps a state, `[key, value]`, which every token lets decay,
+/// corrects towards its value at its key, and reads at its query. A convolution over a few tokens and an activation come
+/// before it; a norm of each head and a gate behind it. Qwen3.5 has it in most layers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DeltaRule {
+    /// Heads of queries and keys; each serves `value_heads / key_heads` heads of values.
+    pub key_heads: usize,
+    /// Heads of values, each with a state.
+    pub value_heads: usize,
+    /// Channels of a head's queries and keys.
+    pub key_size: usize,
+    /// Channels of a head's values.
+    pub value_size: usize,
+    /// Tokens that the convolution sums: its own and those before it.
+    pub tokens: usize,
+    /// The activation behind the convolution.
+    pub activation: Activation,
+    /// The norm of a head's output.
+    pub norm: NormDescription,
+}
+
+impl DeltaRule {
+    /// Channels of all queries, and of all keys.
+    pub(crate) fn keys(&self) -> usize {
+        self.key_heads.saturating_mul(self.key_size)
+    }
+
+    /// Channels of all values, which are those of the output.
+    pub(crate) fn values(&self) -> usize {
+        self.value_heads.saturating_mul(self.value_size)
+    }
+
+    /// Outputs of the products in front of it: queries, keys and values together, gates, and for each head of values how
+    /// much its state is corrected and how much it decays.
+    pub(crate) fn inputs(&self) -> [usize; 4] {
+        let mixed = (self.keys().saturating_mul(2)).saturating_add(self.values());
+        [mixed, self.values(), self.value_heads, self.value_heads]
+    }
+
+    /// Their sum.
+    pub(crate) fn input_width(&self) -> usize {
+        self.inputs().into_iter().fold(0, usize::saturating_add)
+    }
+}
+
+/// What mixes the tokens of a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mixer {
+    /// Attention.
+    Attention,
+    /// [`Architecture::convolution`].
+    Convolution,
+    /// [`Architecture::delta_rule`].
+    DeltaRule,
 }
 
 /// A layer's feed-forward.
@@ -220,8 +305,8 @@ pub struct Layer {
     pub first_norm: bool,
     /// Whether experts take the place of the feed-forward.
     pub experts: bool,
-    /// Whether a convolution takes the place of attention.
-    pub convolves: bool,
+    /// What mixes its tokens.
+    pub mixer: Mixer,
 }
 
 /// Attention of each token to vectors that the model has learned, and a gated feed-forward behind it.
@@ -263,6 +348,8 @@ pub struct Architecture {
     pub attention: AttentionDescription,
     /// The convolution of layers that have it in place of attention.
     pub convolution: Option<ShortConvolution>,
+    /// The gated delta rule of layers that have it in place of attention.
+    pub delta_rule: Option<DeltaRule>,
     /// Feed-forward.
     pub feed_forward: FeedForward,
     /// The layers in the order in which they run.
@@ -296,9 +383,19 @@ pub struct Architecture {
 impl Architecture {
     /// The convolution of the layers that take a set of weights, where they have one in place of attention.
     pub(crate) fn convolution_of(&self, set: usize) -> Option<ShortConvolution> {
-        let mut own = self.layers.iter().filter(|layer| layer.weights == set);
         self.convolution
-            .filter(|_| own.any(|layer| layer.convolves))
+            .filter(|_| self.mixes_by(set, Mixer::Convolution))
+    }
+
+    /// The gated delta rule of the layers that take a set of weights, where they have it in place of attention.
+    pub(crate) fn delta_rule_of(&self, set: usize) -> Option<DeltaRule> {
+        self.delta_rule
+            .filter(|_| self.mixes_by(set, Mixer::DeltaRule))
+    }
+
+    fn mixes_by(&self, set: usize, mixer: Mixer) -> bool {
+        let mut own = self.layers.iter().filter(|layer| layer.weights == set);
+        own.any(|layer| layer.mixer == mixer)
     }
 
     /// Whether the layer of a set of weights can be run in two halves, attention and feed-forward, of which the second needs
@@ -309,19 +406,19 @@ impl Architecture {
         !self.parallel && own.count() <= 1
     }
 
-    /// The widths of queries, keys and values together, and of attention's output, where a convolution's inputs and output
-    /// have room, too.
+    /// The widths of attention's input and of its output, where those of a convolution and of a delta rule have room, too.
     pub(crate) fn mixing_widths(&self) -> [usize; 2] {
-        let attention = &self.attention;
-        let query = attention.heads.saturating_mul(attention.head_size);
-        let key = (attention.key_value_heads).saturating_mul(attention.head_size);
-        let all = query.saturating_add(key.saturating_mul(2));
-        match self.convolution {
-            None => [all, query],
-            Some(_) => [
-                all.max(self.hidden.saturating_mul(3)),
-                query.max(self.hidden),
-            ],
+        let [query, _] = self.attention.query_key_widths();
+        let [mut input, mut output] = [self.attention.input_width(), query];
+        let mut need = |other: [usize; 2]| {
+            [input, output] = [input.max(other[0]), output.max(other[1])];
+        };
+        if self.convolution.is_some() {
+            need([self.hidden.saturating_mul(3), self.hidden]);
         }
+        if let Some(rule) = &self.delta_rule {
+            need([rule.input_width(), rule.values()]);
+        }
+        [input, output]
     }
 }

@@ -1,7 +1,5 @@
 //! Gemma: Llama with scaled embeddings.
 
-use serde_json::json;
-
 use super::common::root;
 use super::llama::LLAMA;
 use super::llama_like::LlamaLike;
@@ -24,11 +22,20 @@ const GEMMA: LlamaLike = LlamaLike {
 };
 
 fn gemma(settings: &ConfigSettings) -> Supported<Architecture> {
+    let both_ways = settings.flag("use_bidirectional_attention", false)?;
+    if both_ways && settings.flag("is_causal", true)? {
+        return Err(settings.refuse(
+            "the setting \"use_bidirectional_attention\": true has no one meaning for this type: transformers' class looks \
+             both ways in a batch without padding, and back alone in one with padding; add \"is_causal\": false to look \
+             both ways in any batch",
+        ));
+    }
     let mut all = GEMMA.read(settings)?;
+    // It is the class's own setting.
+    all.own_code = false;
     all.embeddings.scale = root(all.hidden);
     if all.feed_forward.activation == Activation::Gelu {
         all.feed_forward.activation = Activation::GeluTanh; // the class's choice for its first releases
     }
-    settings.pinned("use_bidirectional_attention", &[json!(false)])?;
     Ok(all)
 }

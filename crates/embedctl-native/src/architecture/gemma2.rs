@@ -1,7 +1,5 @@
 //! Gemma 2: scores bent by `tanh`, windows in every other layer.
 
-use serde_json::json;
-
 use super::common::{activation, epsilon, key_value_heads, layer_types, look, root, turn_all};
 use super::llama_like::grouped;
 use super::{Architecture, FeedForward, KnownType, MODEL, NormDescription, NormKind};
@@ -41,7 +39,12 @@ fn gemma2(settings: &ConfigSettings) -> Supported<Architecture> {
         down_bias: false,
         experts: None,
     };
-    settings.pinned("use_bidirectional_attention", &[json!(false)])?;
+    // The class gives it to kernels of attention that make no mask, and on processors it takes none of them.
+    let unheard =
+        settings.flag("use_bidirectional_attention", false)? && settings.flag("is_causal", true)?;
+    if unheard {
+        all.ignored.push("use_bidirectional_attention".into());
+    }
     let sliding = layer_types(settings, all.layers.len(), |layer| layer % 2 == 0)?;
     let window = settings.count("sliding_window", 4096)?;
     let is_null = settings.value("sliding_window").is_none() && settings.states("sliding_window");

@@ -3,7 +3,7 @@
 use super::common::{epsilon, key_value_heads, look, no_windows, turn_all};
 use super::llama_like::grouped;
 use super::{
-    Architecture, FeedForward, KnownType, MODEL, NormDescription, NormKind, QueryKeyNorm,
+    Architecture, FeedForward, KnownType, MODEL, Mixer, NormDescription, NormKind, QueryKeyNorm,
     ShortConvolution,
 };
 use crate::kernels::Activation;
@@ -53,8 +53,9 @@ fn lfm2(settings: &ConfigSettings) -> Supported<Architecture> {
     look(settings, &mut all, no_windows())?;
     let convolves = convolving_layers(settings, all.layers.len())?;
     for (layer, convolves) in all.layers.iter_mut().zip(convolves) {
-        layer.convolves = convolves;
-        layer.rotary = layer.rotary.filter(|_| !convolves);
+        if convolves {
+            (layer.mixer, layer.rotary) = (Mixer::Convolution, None);
+        }
     }
     Ok(all)
 }

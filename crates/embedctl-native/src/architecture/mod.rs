@@ -50,6 +50,7 @@ mod opt;
 mod phi;
 mod phi3;
 mod qwen;
+mod qwen3_5;
 mod qwen3_moe;
 mod qwen_vl;
 mod refused;
@@ -70,9 +71,9 @@ use serde_json::{Value, json};
 
 pub(crate) use self::common::activation_named;
 pub use self::description::{
-    Architecture, AttentionDescription, Disentangled, Embeddings, ExpertsDescription, FeedForward,
-    LatentAttention, Layer, LearnedPositions, NormDescription, NormKind, PositionBias,
-    QueryKeyNorm, QueryKeyRows, ShortConvolution, TaskAdapters,
+    Architecture, AttentionDescription, DeltaRule, Disentangled, Embeddings, ExpertsDescription,
+    FeedForward, LatentAttention, Layer, LearnedPositions, Mixer, NormDescription, NormKind,
+    PositionBias, QueryKeyNorm, QueryKeyRows, ShortConvolution, TaskAdapters,
 };
 use super::settings::{ConfigSettings, Supported, Unsupported};
 use embedctl_common::small_file;
@@ -183,6 +184,7 @@ const KNOWN: &[&[KnownType]] = &[
     lfm2::TYPES,
     nvembed::TYPES,
     qwen_vl::TYPES,
+    qwen3_5::TYPES,
 ];
 
 /// The kinds of products that every network runs in.

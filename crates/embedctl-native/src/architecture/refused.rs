@@ -19,10 +19,6 @@ pub(crate) const REFUSED: &[(&str, &str)] = &[
         "its attention is an approximation by landmarks",
     ),
     (
-        "qwen3_5_text",
-        "most of its layers have a state in the place of attention",
-    ),
-    (
         "reformer",
         "its attention hashes tokens into random buckets",
     ),

@@ -1,12 +1,13 @@
-//! Runs the first half of a layer: attention, or a convolution in its place.
+//! Runs the first half of a layer: attention, or a convolution or a delta rule in its place.
 
 use super::{Executor, NotedRanges, Team, note};
 use crate::architecture::{Architecture, Layer};
 use crate::crew::piece;
+use crate::delta_rule::DeltaWeights;
 use crate::disentangled::RelativeScratch;
 use crate::kernels::{
-    Attention, HeadsInput, Matrix, ProductFinish, ProductPrecision, ScoreBias, Sight, linear,
-    rotary,
+    Attention, HeadsInput, Matrix, ProductFinish, ProductPrecision, ScoreBias, Sight,
+    gate_by_sigmoid, linear, rotary,
 };
 use crate::packed::{Product, SmallWeights};
 use crate::relative_bias;
@@ -53,6 +54,7 @@ impl Executor<'_> {
         };
         let [stride, width] = self.mixing_widths(weights);
         let convolution = weights.beside.convolution.as_ref();
+        let delta_rule = weights.beside.delta_rule.as_ref();
         let heads = room(heads, tokens * stride);
         let piece = piece(tokens);
         let states = room(states, tokens * hidden).chunks(piece * hidden);
@@ -63,7 +65,7 @@ impl Executor<'_> {
             note(ranges, Product::Input, into, input);
             let input = own.operand.convert(into, input, hidden, count);
             linear(input, 0..count, into, heads, stride, ProductFinish::Store);
-            if convolution.is_none() {
+            if convolution.is_none() && delta_rule.is_none() {
                 self.turn_rows(layer, weights, turns, rows, number * piece, heads);
             }
         });
@@ -83,6 +85,10 @@ impl Executor<'_> {
             let out = &mut context[span.start * width..span.end * width];
             if let Some(convolution) = convolution {
                 convolution.run(from, out);
+                continue;
+            }
+            if let Some(rule) = delta_rule {
+                rule.run(self.isa, from, out, (*crew, &mut *own, &mut **helpers));
                 continue;
             }
             let shape = self.shape(layer, rows.seen.get(row).copied());
@@ -119,6 +125,16 @@ impl Executor<'_> {
                     out,
                     width,
                 );
+            });
+        }
+        if attention.gated && delta_rule.is_none() {
+            let pieces = context.chunks_mut(piece * width);
+            let pieces = pieces.zip(heads.chunks(piece * stride));
+            crew.share(own, helpers, pieces, |(context, heads), _| {
+                let tokens = context.chunks_exact_mut(width);
+                for (out, token) in tokens.zip(heads.chunks_exact(stride)) {
+                    gate_by_sigmoid(self.isa, &token[stride - width..], out);
+                }
             });
         }
     }
@@ -160,11 +176,11 @@ impl Executor<'_> {
         let Architecture {
             hidden, attention, ..
         } = self.architecture;
-        let query = attention.heads * attention.head_size;
-        let key = attention.key_value_heads * attention.head_size;
-        match weights.beside.convolution {
-            Some(_) => [3 * hidden, *hidden],
-            None => [query + 2 * key, query],
+        let [query, _] = attention.query_key_widths();
+        match (&weights.beside.convolution, &weights.beside.delta_rule) {
+            (Some(_), _) => [3 * hidden, *hidden],
+            (None, Some(DeltaWeights { rule, .. })) => [rule.input_width(), rule.values()],
+            (None, None) => [attention.input_width(), query],
         }
     }
 
@@ -218,9 +234,8 @@ impl Executor<'_> {
             return;
         }
         let attention = &self.architecture.attention;
-        let query = attention.heads * attention.head_size;
-        let key = attention.key_value_heads * attention.head_size;
-        let stride = query + 2 * key;
+        let [query, key] = attention.query_key_widths();
+        let stride = attention.input_width();
         let end = first + tokens.len() / stride;
         for span in rows.spans() {
             let taken = span.start.max(first)..span.end.min(end);

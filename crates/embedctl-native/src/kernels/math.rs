@@ -55,6 +55,20 @@ impl Activation {
     }
 }
 
+/// Multiplies each value of `x` with the sigmoid of its gate.
+///
+/// # Panics
+/// The slices differ in length.
+pub fn gate_by_sigmoid(isa: Isa, gate: &[f32], x: &mut [f32]) {
+    assert!(gate.len() == x.len(), "slices of one length");
+    with_floats!(isa, s => {
+        for (x, gate) in x.chunks_mut(lanes(s)).zip(gate.chunks(lanes(s))) {
+            let share = sigmoid(s, s.load_part(gate, 0.0));
+            s.store_part(x, s.mul(s.load_part(x, 0.0), share));
+        }
+    });
+}
+
 /// `S::LANES`, where `S` has no name.
 #[inline(always)]
 pub(super) fn lanes<S: Simd>(_: S) -> usize {

@@ -12,6 +12,7 @@
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // other processors have no tiles
 mod amx;
 mod attention;
+mod delta;
 mod isa;
 mod linear;
 mod lines;
@@ -35,10 +36,11 @@ mod tile_parts;
 mod tile_products;
 
 pub use attention::{Attention, AttentionScratch, HeadsInput, ScoreBias, Sight};
+pub use delta::{DeltaHead, delta_rule};
 pub use isa::{Isa, ProductPrecision};
 pub use linear::{ProductFinish, linear, linear_part};
 pub use lines::CacheLines;
-pub use math::Activation;
+pub use math::{Activation, gate_by_sigmoid};
 pub use matrix::{Matrix, PackedLayout};
 pub use norm::Norm;
 pub use operand::{Converted, Operand};

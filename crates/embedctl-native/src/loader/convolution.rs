@@ -18,14 +18,7 @@ impl Loader<'_> {
         let ShortConvolution { tokens, biased } = described;
         let channels = self.architecture.hidden;
         let name = format!("{layer}{}", self.architecture.names.convolution.filters);
-        let stored = self.tensor(&format!("{name}.weight"), &[channels, 1, tokens])?;
-        let stored = stored.floats()?;
-        let mut filters = vec![0.0; stored.len()];
-        for (channel, weights) in stored.chunks_exact(tokens).enumerate() {
-            for (token, weight) in weights.iter().enumerate() {
-                filters[token * channels + channel] = *weight;
-            }
-        }
+        let filters = self.filters(&name, channels, tokens)?;
         let bias = match biased {
             true => self
                 .tensor(&format!("{name}.bias"), &[channels])?
@@ -37,5 +30,18 @@ impl Loader<'_> {
             bias,
             channels,
         })
+    }
+
+    /// The filters of the convolution `name`, `[tokens, channels]`, the farthest token first.
+    pub(super) fn filters(&self, name: &str, channels: usize, tokens: usize) -> Result<Vec<f32>> {
+        let stored = self.tensor(&format!("{name}.weight"), &[channels, 1, tokens])?;
+        let stored = stored.floats()?;
+        let mut filters = vec![0.0; stored.len()];
+        for (channel, weights) in stored.chunks_exact(tokens).enumerate() {
+            for (token, weight) in weights.iter().enumerate() {
+                filters[token * channels + channel] = *weight;
+            }
+        }
+        Ok(filters)
     }
 }

@@ -53,9 +53,9 @@ impl<'a> Loader<'a> {
         let names_of_layer = self.layer_names(set)?;
         let layer = [names_of_layer[0].as_str(), names_of_layer[1].as_str()];
         let pack = |one: &LayerProduct| {
-            let StoredProduct { layout, rows, bias } = self.stored_product(layer, one)?;
+            let StoredProduct { layout, rows, bias } = self.stored_product(set, layer, one)?;
             let ranges = ranges.map(|ranges| ranges[one.product as usize].as_slice());
-            let order = |row| self.row_order(one.product, row);
+            let order = |row| self.row_order(set, one.product, row);
             self.pack_by(arithmetic, layout, (rows, bias), ranges, order)
         };
         // In parallel: packing takes most of the time of an exact result of a few rows.
@@ -84,10 +84,15 @@ impl<'a> Loader<'a> {
     /// If a tensor is missing or has a wrong shape, type or content.
     pub(crate) fn product(&self, set: usize, which: Product) -> Result<StoredProduct<'a>> {
         let [stored, own] = self.layer_names(set)?;
-        self.stored_product([&stored, &own], &self.described(set, which))
+        self.stored_product(set, [&stored, &own], &self.described(set, which))
     }
 
-    fn stored_product(&self, layer: [&str; 2], one: &LayerProduct) -> Result<StoredProduct<'a>> {
+    fn stored_product(
+        &self,
+        set: usize,
+        layer: [&str; 2],
+        one: &LayerProduct,
+    ) -> Result<StoredProduct<'a>> {
         let inputs = one.layout.inputs;
         let (mut rows, mut bias) =
             self.rows(layer, one.sources, &one.outputs, inputs, one.biased)?;
@@ -95,7 +100,7 @@ impl<'a> Loader<'a> {
             Product::Input => {
                 let all = 0..bias.len();
                 bias = all
-                    .map(|row| bias[self.row_order(one.product, row)])
+                    .map(|row| bias[self.row_order(set, one.product, row)])
                     .collect();
                 if let Some(names) = self.architecture.names.query_value_bias {
                     bias = self.query_value_bias(layer[0], names, &one.outputs)?;
@@ -121,11 +126,11 @@ impl<'a> Loader<'a> {
             names,
             ..
         } = self.architecture;
-        let query = attention.heads * attention.head_size;
-        let key = attention.key_value_heads * attention.head_size;
+        let [query, key] = attention.query_key_widths();
         let inner = feed_forward.width;
         let is_gated = product == Product::Up && feed_forward.gated;
         let convolution = self.architecture.convolution_of(set);
+        let delta_rule = self.architecture.delta_rule_of(set);
         let (sources, outputs, inputs, biased) = match product {
             Product::Input if let Some(convolution) = convolution => {
                 let parts = vec![*hidden; 3];
@@ -135,8 +140,18 @@ impl<'a> Loader<'a> {
                 let parts = vec![*hidden];
                 (names.convolution.output, parts, *hidden, convolution.biased)
             }
+            Product::Input if let Some(rule) = delta_rule => (
+                names.delta_rule.input,
+                rule.inputs().to_vec(),
+                *hidden,
+                false,
+            ),
+            Product::Output if let Some(rule) = delta_rule => {
+                (names.delta_rule.output, vec![*hidden], rule.values(), false)
+            }
             Product::Input => {
-                let parts = vec![query, key, key];
+                let gated = if attention.gated { 2 * query } else { query };
+                let parts = vec![gated, key, key];
                 (names.query_key_value, parts, *hidden, attention.input_bias)
             }
             Product::Output => {

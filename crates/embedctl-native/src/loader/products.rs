@@ -22,10 +22,12 @@ pub(crate) struct StoredProduct<'a> {
 }
 
 impl<'a> Loader<'a> {
-    /// Where the checkpoint keeps row `row` of a product.
-    pub(crate) fn row_order(&self, which: Product, row: usize) -> usize {
+    /// Where the checkpoint keeps row `row` of a product of a set.
+    pub(crate) fn row_order(&self, set: usize, which: Product, row: usize) -> usize {
         match which {
-            Product::Input => self.stored_row(row),
+            Product::Input if self.architecture.delta_rule_of(set).is_none() => {
+                self.stored_row(row)
+            }
             _ => row,
         }
     }
@@ -77,13 +79,15 @@ impl<'a> Loader<'a> {
             attention, rotary, ..
         } = self.architecture;
         let size = attention.head_size;
-        let (query, key) = (attention.heads * size, attention.key_value_heads * size);
+        let [query, key] = attention.query_key_widths();
         let (part, first) = if row < query {
             (0, 0)
         } else if row < query + key {
             (1, query)
-        } else {
+        } else if row < query + 2 * key || !attention.gated {
             (2, query + key)
+        } else {
+            (3, query + 2 * key)
         };
         let (head, mut channel) = ((row - first) / size, (row - first) % size);
         if attention.rows.adjacent_pairs && part < 2 {
@@ -96,6 +100,13 @@ impl<'a> Loader<'a> {
         }
         if attention.rows.fused_by_head {
             (3 * head + part) * size + channel
+        } else if attention.gated {
+            // A head's gate follows its query; keys and values follow all heads of both.
+            match part {
+                0 => 2 * head * size + channel,
+                3 => (2 * head + 1) * size + channel,
+                _ => query + row,
+            }
         } else {
             first + head * size + channel
         }

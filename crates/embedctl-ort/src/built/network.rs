@@ -1,13 +1,13 @@
 //! A whole network: embeddings, and the layers in their order.
 
-use embedctl_native::architecture::{Architecture, Layer, PositionBias};
+use embedctl_native::architecture::{Architecture, Layer};
 use embedctl_native::{BesideProducts, Norms, PlainNetwork};
 
 use super::GraphForm;
 use super::attention::ScoreTerms;
 use super::operators::Sum;
 use super::writer::GraphWriter;
-use embedctl_common::error::Result;
+use embedctl_common::error::{Error, Result};
 
 /// Whether tokens see earlier ones alone, and how far: layers that are alike in it share a mask.
 type Sight = (bool, Option<usize>);
@@ -15,9 +15,25 @@ type Sight = (bool, Option<usize>);
 /// The reach of an excerpt's windows at most: a short sample exceeds it.
 const EXCERPT_REACH: usize = 8;
 
+/// The part of a network that has no builder, where there is one.
+pub(super) fn lacks(architecture: &Architecture) -> Option<&'static str> {
+    if architecture.delta_rule.is_some() {
+        Some("its layers keep a state (a gated delta rule)")
+    } else if architecture.attention.gated {
+        Some("a gate follows its attention")
+    } else {
+        None
+    }
+}
+
 /// Writes the graph from token ids to states, whose name is returned.
 pub(super) fn write(network: &PlainNetwork, form: GraphForm) -> Result<(GraphWriter, String)> {
     let architecture = network.architecture();
+    if let Some(lacking) = lacks(architecture) {
+        let reason = format!("cannot be written as an ONNX graph: {lacking}");
+        return Err(Error::model(network.config_file().display(), reason)
+            .with_remedy("use the native engine, which runs the checkpoint on processors"));
+    }
     let outside = network.outside()?;
     let mut writer = GraphWriter::new(form);
     let shared = writer.shared(architecture, form);
@@ -29,7 +45,7 @@ pub(super) fn write(network: &PlainNetwork, form: GraphForm) -> Result<(GraphWri
     let turns = writer.turns(network, longest, &shared)?;
     let attention = &architecture.attention;
     let shared_bias = match attention.position_bias {
-        Some(kind) if !outside.relative_bias.is_empty() || kind == PositionBias::Slopes => {
+        Some(kind) if !outside.relative_bias.is_empty() || !kind.is_learned() => {
             Some(writer.position_bias(network, kind, &outside.relative_bias, &shared))
         }
         _ => None,

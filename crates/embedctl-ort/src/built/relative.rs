@@ -88,13 +88,16 @@ impl GraphWriter {
                 );
                 self.unsqueeze(&bias, &[0])
             }
-            PositionBias::Slopes => {
+            PositionBias::Slopes | PositionBias::Rising => {
                 // Of the distance 1, and in proportion to it.
                 let (bias, reach) = network.bias_by_distance(kind, table, 1);
                 let of_head = |head: usize| bias[head * (2 * reach + 1) + reach + 1];
                 let slopes: Vec<f32> = (0..heads).map(of_head).collect();
                 let slopes = self.floats(&[1, heads, 1, 1], &slopes);
-                let far = self.node("Abs", &[&shared.distances], Vec::new());
+                let far = match kind {
+                    PositionBias::Rising => shared.distances.clone(),
+                    _ => self.node("Abs", &[&shared.distances], Vec::new()),
+                };
                 let far = match self.float {
                     FloatType::F32 => far,
                     narrow => self.cast(&far, narrow.number()),

@@ -33,6 +33,7 @@ const DECODERS: &[(&str, Option<u32>)] = &[
     ("phi3", Some(32_000)),
     ("qwen2", None),
     ("qwen3", None),
+    ("qwen3_5_text", None),
     ("qwen3_moe", None),
     ("smollm3", Some(128_004)),
     ("starcoder2", None),

@@ -95,12 +95,13 @@ pub(super) fn head(
 }
 
 /// Decoders whose logits are a product of their last state.
-const KNOWN: [&str; 16] = [
+const KNOWN: [&str; 17] = [
     "llama",
     "mistral",
     "ministral",
     "qwen2",
     "qwen3",
+    "qwen3_5_text",
     "qwen3_moe",
     "gemma",
     "gemma2",

@@ -1,6 +1,7 @@
 //! Every kernel beside plain code, on every instruction set that this machine has.
 
 mod attention;
+mod delta;
 mod norms;
 mod products;
 mod tiles;
