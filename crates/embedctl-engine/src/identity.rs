@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use embedctl_model::{
     Adapter, Dimensions, Model, ModelConfig, ModelOptions, ModelProvenance, ModelTask,
-    OutputChoice, WeightsKind,
+    OutputChoice, TextTask, WeightsKind,
 };
 
 pub use self::compare::{Difference, Fields, Weight, differences, flatten, is_within, listed};
@@ -281,6 +281,24 @@ impl VectorIdentity {
     }
 }
 
+impl SparseSettings {
+    /// Those of a model whose rows have sparse vectors.
+    fn of(config: &ModelConfig, task: Option<&TextTask>) -> Option<Self> {
+        let sparse = config.sparse()?;
+        let terms = sparse.terms.map(|terms| {
+            let pooling = if terms.sums { "sum" } else { "max" };
+            let activation = if terms.twice { "log1p_relu" } else { "relu" };
+            format!("{pooling} {activation}")
+        });
+        let weighs = sparse.weighed.is_some();
+        Some(Self {
+            terms: terms.or_else(|| weighs.then(|| "max of token weights".into())),
+            max_active_dims: sparse.most,
+            role: task.map(|task| task.name().to_owned()),
+        })
+    }
+}
+
 impl VectorSettings {
     /// The settings of `model`, with the kind of weights once it is known.
     #[must_use]
@@ -361,19 +379,7 @@ impl VectorSettings {
                         .collect(),
                 ),
             },
-            sparse: config.sparse().map(|sparse| {
-                let terms = sparse.terms.map(|terms| {
-                    let pooling = if terms.sums { "sum" } else { "max" };
-                    let activation = if terms.twice { "log1p_relu" } else { "relu" };
-                    format!("{pooling} {activation}")
-                });
-                let weighs = sparse.weighed.is_some();
-                SparseSettings {
-                    terms: terms.or_else(|| weighs.then(|| "max of token weights".into())),
-                    max_active_dims: sparse.most,
-                    role: text_task.as_ref().map(|task| task.name().to_owned()),
-                }
-            }),
+            sparse: SparseSettings::of(config, text_task.as_ref()),
             multi: config.multi().map(|_| MultiSettings {
                 role: text_task.as_ref().map_or("", |task| task.name()).to_owned(),
                 pool_factor: *pool_factor,
