@@ -4,8 +4,6 @@
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
-use super::select::is_metadata;
-
 /// The limits of downloads.
 #[derive(Debug, Clone)]
 pub struct ResponseLimits {
@@ -32,22 +30,6 @@ impl Default for ResponseLimits {
             files: 100_000,
             least: 64 << 10,
             window: Duration::from_secs(60),
-        }
-    }
-}
-
-impl ResponseLimits {
-    /// Bytes of a file at most, by its path and by the size that was told.
-    pub(super) fn size_limit(&self, path: &str, told: Option<u64>) -> u64 {
-        let limit = if told.is_some() {
-            self.file
-        } else {
-            self.unmeasured
-        };
-        if is_metadata(path) {
-            limit.min(self.metadata)
-        } else {
-            limit
         }
     }
 }
