@@ -73,16 +73,11 @@ pub(super) fn fingerprint(
         window_rows: _,
         window_bytes,
         text_template,
-        rejected_columns: _,
         source_columns,
         limit: _, // these three are `records`
         sample: _,
         seed: _,
-        window_per_batch: _,
-        streams: _,
-        start: _,
-        columns: _,
-        shares: _,
+        batches: _,
     } = &options.input;
     all.set("input_format", format!("{format:?}"));
     let csv = [
@@ -125,7 +120,6 @@ pub(super) fn fingerprint(
         sparse_tokens,
         names_files,
         terms: _,
-        clock: _,
     } = output;
     all.set("source_columns", *source_columns || *names_files);
     all.set("format", output.resolved_format()?.name());

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::corpus::{Corpus, CorpusFile};
 use crate::error::{Error, Result};
-use crate::input::{InputOptions, Part, RecordReader, Share, Source};
+use crate::input::{InputOptions, InputRange, Part, RecordReader, Share, Source};
 use crate::output::{OutputFormat, ROWS, RowTexts};
 use crate::record::{RecordFields, Window};
 
@@ -173,16 +173,19 @@ impl Corpus {
                 };
                 wanted.iter().map(share).collect()
             });
+        let range = InputRange {
+            shares,
+            ..InputRange::default()
+        };
         let open = |text_field: String| {
             let options = InputOptions {
                 format,
                 text_field,
                 max_record_bytes: MAX_ROW_BYTES,
-                shares: shares.clone(),
                 ..InputOptions::default()
             };
-            let reader = RecordReader::open(&[Source::Object(rows.clone())], options.clone());
-            let mut reader = reader?;
+            let reader = RecordReader::open(&[Source::Object(rows.clone())], options.clone())?;
+            let mut reader = reader.again(options.clone(), &range)?;
             let first = reader.next_window()?;
             Ok::<_, Error>((options, reader, first))
         };

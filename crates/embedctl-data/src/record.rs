@@ -121,14 +121,13 @@ pub struct Window {
     pub columns: RecordBatch,
     /// Records among these that were rejected, in input order.
     pub rejects: Vec<Reject>,
-    /// Under [`crate::input::InputOptions::rejected_columns`]: what is known of each of them, in the schema of
-    /// `columns`.
+    /// After [`crate::input::RecordReader::keep_rejected`]: what is known of each of them, in the schema of `columns`.
     pub rejected: Option<RecordBatch>,
     /// Bytes of the sources (compressed, where they are) consumed at the end of this window.
     pub consumed: u64,
     /// Where the record behind this window stands.
     pub position: Position,
-    /// Under [`crate::input::InputOptions::window_per_batch`]: the record batch that this window was, with all
+    /// Where batches are windows ([`crate::input::BatchWindows`]): the record batch that this window was, with all
     /// of its columns, and a row for each of its texts and rejects, in their order.
     pub batch: Option<RecordBatch>,
     /// Notes for the user about the input.

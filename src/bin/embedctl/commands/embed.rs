@@ -8,8 +8,8 @@ use anyhow::Context;
 use embedctl::cancel::CancelToken;
 use embedctl::engine::{EngineOptions, Provider, ProviderChoice};
 use embedctl::input::{
-    self, DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputFormat, InputOptions, Keep, Source,
-    WINDOW_BYTES,
+    self, BatchWindows, DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputFormat, InputOptions,
+    Keep, Source, WINDOW_BYTES,
 };
 use embedctl::job::{JobOptions, is_inside};
 use embedctl::model::ModelOptions;
@@ -64,9 +64,9 @@ pub(super) fn run_with<N: clap::Args>(
         true => None, // it writes nothing
         false => Numbers::begin(&args.stats, &request.model, &request.run, printer)?,
     };
-    let options = request.run.clone();
-    let result = embed(args, messages, request, numbers.as_ref(), printer)
-        .map_err(|failure| resume::explain(failure, &options));
+    let (options, files) = (request.run.clone(), RunFiles::new());
+    let result = embed(args, messages, (request, &files), numbers.as_ref(), printer)
+        .map_err(|failure| resume::explain(failure, &options, &files));
     if let Some(numbers) = numbers {
         numbers.end(&result);
     }
@@ -76,7 +76,7 @@ pub(super) fn run_with<N: clap::Args>(
 fn embed<N: clap::Args>(
     args: &RunArgs<N>,
     messages: &MessageArgs,
-    request: EmbedRequest,
+    (request, files): (EmbedRequest, &RunFiles),
     numbers: Option<&Arc<Numbers>>,
     printer: &Printer,
 ) -> Result<ExitCode, CommandFailure> {
@@ -90,18 +90,18 @@ fn embed<N: clap::Args>(
     if options.output.destination == Destination::Stdout {
         standard::check_output().context("-o -: cannot write the vectors")?;
     }
-    let cancel = interrupt::watch(options.files.clone())?;
+    let cancel = interrupt::watch(files.clone())?;
     let settings = &args.stores.options;
-    let storage = stores::open(&mut options, calibration, settings, messages, &cancel)?;
+    let storage = stores::open(&mut options, files, calibration, settings, messages, &cancel)?;
     super::check_input(options.sources.contains(&Source::Stdin), printer)?;
 
     let from_hub = super::is_of_hub(&model.model);
     let resolved = super::resolve(&model, &engine, &cancel)?;
-    let mut plan = RunPlan::new(resolved, &options)?;
+    let mut plan = RunPlan::new(resolved, &options, files)?;
     if from_hub || calibration.is_some() {
         // Nothing is fetched for a run that cannot begin.
         let checked = plan.check();
-        tell(&options, printer);
+        tell(files, printer);
         checked?;
     }
     if let Some(path) = calibration {
@@ -116,7 +116,7 @@ fn embed<N: clap::Args>(
         return dry_run(&plan, most, &cancel, printer);
     }
     let finished = resume::finished(&plan, printer, &cancel);
-    tell(plan.options(), printer);
+    tell(files, printer);
     if let Some(code) = finished? {
         return Ok(code);
     }
@@ -131,7 +131,7 @@ fn embed<N: clap::Args>(
     let progress: Arc<dyn Progress> = Arc::new(told);
     let result = plan.embed(&progress, &cancel);
     live.end();
-    tell(options, printer);
+    tell(files, printer);
     let summary = match result {
         Err(error) if error.is_interrupted() => {
             let how_far = live.interrupted(&options.output.destination);
@@ -185,14 +185,14 @@ fn dry_run(
 ) -> Result<ExitCode, CommandFailure> {
     let survey = survey::survey(plan, most, cancel)?;
     let options = plan.options();
-    tell(options, printer);
+    tell(plan.files(), printer);
     printer.survey(&survey, &destination_name(&options.output.destination))?;
     Ok(resume::code(survey.sample.rejected))
 }
 
 /// Prints notes about files of earlier runs.
-fn tell(options: &EmbedOptions, printer: &Printer) {
-    for note in options.files.take_notes() {
+fn tell(files: &RunFiles, printer: &Printer) {
+    for note in files.take_notes() {
         printer.note(note);
     }
 }
@@ -247,7 +247,6 @@ pub(super) fn request<N: clap::Args>(
             .collect(),
         fail_on_empty: args.records.fail_on_empty,
         batch_rows: args.limits.batches.batch_size,
-        files: RunFiles::new(),
     };
     Ok(EmbedRequest {
         model,
@@ -267,7 +266,7 @@ fn with_vectors(args: &VectorArgs, request: EmbedRequest) -> Result<EmbedRequest
     let mut run = request.run;
     if chunks.chunk_id {
         refuse_keys(&run.input)?;
-        run.input.window_per_batch = false;
+        run.input.batches = BatchWindows::Cut;
     }
     run.chunking = chunks.chunk.map(|by| Chunking {
         by,
@@ -438,7 +437,7 @@ fn answers_batches<N: clap::Args>(args: &RunArgs<N>) -> Result<bool, CommandFail
 
 /// Refuses streams with keys: these are made of ids, which are no columns of their own in an answer.
 fn refuse_keys(input: &InputOptions) -> Result<(), CommandFailure> {
-    match input.streams {
+    match input.batches.are_of_streams() {
         true => Err(CommandFailure::usage(
             "--streams answers each batch with its own columns; leave --uuid and --chunk-id out",
         )),
@@ -465,8 +464,11 @@ fn input<N: clap::Args>(args: &RunArgs<N>) -> Result<InputOptions, CommandFailur
     // It says how much a dry run reads, and nothing of the run; unless records are drawn from so many.
     let is_of_survey = args.output.dry_run && args.input.sample.is_none();
     let options = InputOptions {
-        window_per_batch: answers_batches(args)?,
-        streams: args.input.streams,
+        batches: match (args.input.streams, answers_batches(args)?) {
+            (true, _) => BatchWindows::WholeOfStreams,
+            (false, true) => BatchWindows::Whole,
+            (false, false) => BatchWindows::Cut,
+        },
         id_field: id_field(&args.input).map(str::to_owned),
         id_type: args.input.id_type,
         keep: kept(&args.input),
@@ -477,7 +479,6 @@ fn input<N: clap::Args>(args: &RunArgs<N>) -> Result<InputOptions, CommandFailur
         window_rows: args.limits.batches.window.unwrap_or(DEFAULT_WINDOW_ROWS),
         window_bytes: WINDOW_BYTES,
         text_template: args.input.text_template.clone(),
-        rejected_columns: args.records.on_error == OnError::Null,
         source_columns: args.input.source_columns,
         limit: args
             .input

@@ -186,16 +186,15 @@ fn reading_goes_on_at_any_position() {
         })
         .collect();
     let files = Files::new().with("a.csv", format!("id,text\n{content}"));
-    let by = |rows, start| InputOptions {
-        window_rows: rows,
-        start,
+    let one_by_one = || InputOptions {
+        window_rows: 1,
         ..options()
     };
-    let all = files.read(by(1, None));
+    let all = files.read(one_by_one());
     assert_eq!(all.len(), 9);
     for (done, window) in (1..).zip(&all) {
         assert!(matches!(window.position.seek, Seek::Byte { .. }) || done == 9);
-        let rest = files.read(by(1, Some(window.position)));
+        let rest = files.read_from(one_by_one(), window.position);
         assert_eq!(texts(&rest), texts(&all[done..]));
         let lines = |windows: &[Window]| -> Vec<_> {
             let rejects = windows.iter().flat_map(|window| &window.rejects);

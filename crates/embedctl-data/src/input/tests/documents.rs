@@ -70,10 +70,7 @@ fn a_run_goes_on_behind_any_document() {
     let windows = files.read(one_by_one.clone());
     assert_eq!(windows.len(), 3);
     for (number, window) in windows.iter().enumerate() {
-        let rest = files.read(InputOptions {
-            start: Some(window.position),
-            ..one_by_one.clone()
-        });
+        let rest = files.read_from(one_by_one.clone(), window.position);
         assert_eq!(texts(&rest), texts(&whole)[number + 1..]);
     }
 }

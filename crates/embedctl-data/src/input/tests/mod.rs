@@ -79,6 +79,20 @@ impl Files {
         windows(self.open(options).unwrap()).unwrap()
     }
 
+    /// The windows of a part of it.
+    fn read_range(&self, options: InputOptions, range: &InputRange) -> Result<Vec<Window>> {
+        windows(self.open(options.clone())?.again(options, range)?)
+    }
+
+    /// The windows from a place on.
+    fn read_from(&self, options: InputOptions, start: Position) -> Vec<Window> {
+        let range = InputRange {
+            start: Some(start),
+            ..InputRange::default()
+        };
+        self.read_range(options, &range).unwrap()
+    }
+
     /// The one window that there is.
     fn window(&self, options: InputOptions) -> Window {
         let mut windows = self.read(options);

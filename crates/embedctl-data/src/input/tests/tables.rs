@@ -305,7 +305,7 @@ fn a_batch_can_be_a_window() {
     let empty = batch(0, 0);
     let batches = [batch(0, 4), empty, batch(4, 1)];
     let options = InputOptions {
-        window_per_batch: true,
+        batches: BatchWindows::Whole,
         window_rows: 2,
         ..options()
     };
@@ -330,7 +330,7 @@ fn a_batch_can_be_a_window() {
         bytes: None,
     };
     let options = InputOptions {
-        streams: true,
+        batches: BatchWindows::WholeOfStreams,
         format: Some(InputFormat::Arrow),
         ..options
     };
