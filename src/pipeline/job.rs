@@ -19,7 +19,7 @@ use crate::model::{Model, OutputKind};
 use crate::output::{self, BackgroundWriter, Destination, Finish, OutputOptions, VectorWriter};
 use crate::position::{Position, Seek};
 use crate::progress::Counts;
-use crate::record::{SourceNames, WindowSpan, WindowStart};
+use crate::record::{Slot, SourceNames, WindowSpan, WindowStart};
 use crate::rejects;
 use crate::setting::{FORCE, SHARD};
 use arrow::buffer::NullBuffer;
@@ -212,9 +212,9 @@ impl JobSink {
             },
             false => point(portion.end())?,
         };
-        let next = window.origin(portion.end()).filter(|_| !portion.is_last);
+        let next = (window.slots.get(portion.end())).filter(|_| !portion.is_last);
         // A run that resumes there reads from the begin of the window on.
-        let inside = next.map(|origin| Position {
+        let inside = next.map(Slot::origin).map(|origin| Position {
             source: origin.source,
             lines: origin.line.saturating_sub(1),
             seek: Seek::Reread,

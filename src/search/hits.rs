@@ -199,7 +199,7 @@ impl Corpus {
         };
         while let Some(own) = window {
             let is_done = wanted.and_then(<[u64]>::last).is_some_and(|last| {
-                let lines = own.origins.iter().map(|origin| origin.line);
+                let lines = own.origins().map(|origin| origin.line);
                 lines.max().is_some_and(|line| line > *last)
             });
             if !take(&options, &own) || is_done {
@@ -236,7 +236,7 @@ impl WindowRows for Window {
         take: &mut dyn FnMut(u64, &dyn Fn() -> RowFields) -> bool,
     ) -> bool {
         let is_text = options.text_field != "id";
-        for (number, (text, origin)) in self.texts.iter().zip(&self.origins).enumerate() {
+        for (number, (text, origin)) in self.texts.iter().zip(self.origins()).enumerate() {
             let fields = || RowFields {
                 id: id_of(&options.record_fields(&self.columns, number, text)),
                 text: is_text.then(|| text.to_owned()),
@@ -246,7 +246,7 @@ impl WindowRows for Window {
             }
         }
         // Rows without their text have an id all the same.
-        self.rejects.iter().all(|reject| {
+        self.rejects().all(|reject| {
             let fields = || RowFields {
                 id: id_of(&reject.fields),
                 text: None,
@@ -257,10 +257,10 @@ impl WindowRows for Window {
 
     fn find(&self, _: &InputOptions, id: &str) -> Option<u64> {
         let ids = IdTexts::of(self.columns.column(0).as_ref())?;
-        let own = (self.origins.iter().enumerate())
+        let own = (self.origins().enumerate())
             .filter(|(number, _)| ids.get(*number).as_deref() == Some(id))
             .map(|(_, origin)| origin.line - 1);
-        let rejected = self.rejects.iter().filter(|reject| {
+        let rejected = self.rejects().filter(|reject| {
             let found = RowFields {
                 id: id_of(&reject.fields),
                 text: None,

@@ -104,7 +104,7 @@ impl Files {
 fn windows(mut reader: RecordReader) -> Result<Vec<Window>> {
     let mut windows = Vec::new();
     while let Some(window) = reader.next_window()? {
-        assert_eq!(window.texts.len(), window.origins.len());
+        assert_eq!(window.texts.len(), window.origins().count());
         assert_eq!(window.texts.len(), window.columns.num_rows());
         windows.push(window);
     }

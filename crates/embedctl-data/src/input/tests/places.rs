@@ -42,7 +42,7 @@ fn every_position_goes_on_where_the_window_ended() {
             let origins = |windows: &[Window]| -> Vec<_> {
                 windows
                     .iter()
-                    .flat_map(|window| window.origins.clone())
+                    .flat_map(|window| window.origins().collect::<Vec<_>>())
                     .collect()
             };
             assert_eq!(origins(&rest), origins(&all[done..]), "{name} {text}");
@@ -94,7 +94,7 @@ fn shares_give_every_record_once() {
         let last = read
             .iter()
             .rev()
-            .find_map(|window| window.origins.last())
+            .find_map(|window| window.origins().last())
             .unwrap();
         assert_eq!(last.line, 40);
     }
@@ -130,7 +130,7 @@ fn shares_give_every_record_once() {
             files.read_range(by_rows, &range).unwrap()
         };
         let lines = |windows: &[Window]| -> Vec<u64> {
-            let origins = windows.iter().flat_map(|window| window.origins.iter());
+            let origins = windows.iter().flat_map(|window| window.origins());
             origins.map(|origin| origin.line).collect()
         };
         for (start, end) in (0..=12).flat_map(|start| (start..=12).map(move |end| (start, end))) {

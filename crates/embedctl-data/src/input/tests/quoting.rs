@@ -136,7 +136,7 @@ fn copy_text_is_read_with_its_escapes_and_nulls() {
         kept(&window, "id"),
         [some("1"), some("2"), None, some("4"), some("6")]
     );
-    let reject = &window.rejects[0];
+    let reject = &window.rejects().next().unwrap();
     assert_eq!(reject.origin.line, 7);
     assert!(
         reject

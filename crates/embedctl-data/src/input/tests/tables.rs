@@ -179,8 +179,7 @@ fn every_container_gives_the_same_rows_in_their_own_types() {
                 .iter()
                 .flat_map(|window| {
                     window
-                        .origins
-                        .iter()
+                        .origins()
                         .map(|origin| (origin.line, origin.offset))
                 })
                 .collect();
@@ -253,17 +252,17 @@ fn texts_of_every_string_type() {
             let ids: &Int64Array = window.columns["id"].as_primitive();
             assert_eq!(ids.iter().collect::<Vec<_>>(), [Some(7), None]);
             assert_eq!(
-                (window.rejects.len(), window.rejects[0].origin.line),
+                (window.rejects().count(), window.rejects().next().unwrap().origin.line),
                 (1, 2)
             );
-            assert!(window.rejects[0].cause.reason.contains("`text` is null"));
+            assert!(window.rejects().next().unwrap().cause.reason.contains("`text` is null"));
         }
     }
     let nulls = table(Arc::new(NullArray::new(2)), Arc::new(NullArray::new(2)));
     let window = Files::new()
         .with("a", arrow_stream(&[nulls]))
         .window(options());
-    assert_eq!(window.rejects.len(), 2);
+    assert_eq!(window.rejects().count(), 2);
 }
 
 #[test]
@@ -316,7 +315,7 @@ fn a_batch_can_be_a_window() {
         .map(|window| window.batch.clone().unwrap())
         .collect();
     assert_eq!(found, batches);
-    assert_eq!(windows[2].origins[0].line, 5);
+    assert_eq!(windows[2].origins().next().unwrap().line, 5);
 
     // Stream after stream from standard input.
     let streams = [
