@@ -174,7 +174,10 @@ fn of_file(path: &Path, plan: &RunPlan) -> Result<Option<CompletedOutput>> {
     if !path.is_file() {
         return Ok(None);
     }
-    let made = output::provenance(&Readable::file(path)?, plan.options().output.resolved_format()?)?;
+    let made = output::provenance(
+        &Readable::file(path)?,
+        plan.options().output.resolved_format()?,
+    )?;
     let made = made.and_then(|all| {
         let job = serde_json::from_value(all.get("job")?.clone()).ok()?;
         Some(CompletedOutput {

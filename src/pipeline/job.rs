@@ -135,7 +135,12 @@ impl JobSink {
             }
             None => (WindowStart::default(), begun.covered()),
         };
-        Ok(JobReader::new(input.again(how, &range)?, from, covered, &self.job))
+        Ok(JobReader::new(
+            input.again(how, &range)?,
+            from,
+            covered,
+            &self.job,
+        ))
     }
 
     /// The window to resume at without reading the records before it: the first that is not embedded, or not all of it.

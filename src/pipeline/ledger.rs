@@ -436,7 +436,10 @@ impl RecordTally {
             ));
         }
         // A batch that is answered as it came has no ids of its own.
-        let field = input.id_field.as_ref().filter(|_| !input.batches.are_whole());
+        let field = input
+            .id_field
+            .as_ref()
+            .filter(|_| !input.batches.are_whole());
         if let Some(field) = field
             && self.records > 0
             && self.with_id == 0

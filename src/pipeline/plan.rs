@@ -12,9 +12,7 @@ use crate::identity::VectorIdentity;
 use crate::input::{InputOptions, Source};
 use crate::job::{Fingerprint, Job, SourceState, folder_format, is_inside};
 use crate::model::{Model, ModelOptions};
-use crate::output::{
-    self, BackgroundWriter, Destination, OutputFormat, RunFiles, VectorWriter,
-};
+use crate::output::{self, BackgroundWriter, Destination, OutputFormat, RunFiles, VectorWriter};
 use crate::record::SourceNames;
 use crate::rejects::RejectsWriter;
 use crate::setting::{

@@ -75,10 +75,7 @@ impl HubSettings {
     }
 
     /// Reads an environment.
-    pub(super) fn read(
-        options: &HubOptions,
-        variable: &Lookup<'_>,
-    ) -> Result<Self> {
+    pub(super) fn read(options: &HubOptions, variable: &Lookup<'_>) -> Result<Self> {
         let net = NetSettings::read(&Environment(variable));
         let environment = HubEnvironment(Environment(variable));
         let offline = if options.offline {
@@ -123,14 +120,16 @@ struct HubEnvironment<'a>(Environment<'a>);
 impl HubEnvironment<'_> {
     /// `HF_HOME`: where the cache and the stored token are.
     fn home(&self) -> PathBuf {
-        self.0.path("HF_HOME")
+        self.0
+            .path("HF_HOME")
             .or_else(|| Some(self.0.path("XDG_CACHE_HOME")?.join("huggingface")))
             .or_else(|| Some(self.0.home_folder()?.join(".cache/huggingface")))
             .unwrap_or_else(|| PathBuf::from(".cache/huggingface"))
     }
 
     fn cache(&self) -> PathBuf {
-        self.0.path("HF_HUB_CACHE")
+        self.0
+            .path("HF_HUB_CACHE")
             .or_else(|| self.0.path("HUGGINGFACE_HUB_CACHE"))
             .unwrap_or_else(|| self.home().join("hub"))
     }

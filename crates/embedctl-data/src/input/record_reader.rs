@@ -336,7 +336,9 @@ impl RecordReader {
         }
         self.failed = true;
         let more = match &mut self.opened {
-            Some(opened) => self.options.batches.are_of_streams() && opened.next_stream(&mut self.filling)?,
+            Some(opened) => {
+                self.options.batches.are_of_streams() && opened.next_stream(&mut self.filling)?
+            }
             None => self.begun < self.sources.len() && self.begin()?,
         };
         self.failed = false;

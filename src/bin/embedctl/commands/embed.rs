@@ -92,7 +92,14 @@ fn embed<N: clap::Args>(
     }
     let cancel = interrupt::watch(files.clone())?;
     let settings = &args.stores.options;
-    let storage = stores::open(&mut options, files, calibration, settings, messages, &cancel)?;
+    let storage = stores::open(
+        &mut options,
+        files,
+        calibration,
+        settings,
+        messages,
+        &cancel,
+    )?;
     super::check_input(options.sources.contains(&Source::Stdin), printer)?;
 
     let from_hub = super::is_of_hub(&model.model);

@@ -107,7 +107,10 @@ fn a_template_puts_a_text_together() {
     });
     assert_eq!(window.texts.iter().collect::<Vec<_>>(), ["1.50", "[true]"]);
     assert!(
-        window.rejects().next().unwrap()
+        window
+            .rejects()
+            .next()
+            .unwrap()
             .cause
             .to_string()
             .contains("has nothing in `a`, `b`")

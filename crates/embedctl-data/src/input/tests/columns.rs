@@ -63,15 +63,11 @@ fn ids_can_be_integers() {
         ids.iter().collect::<Vec<_>>(),
         [Some(i64::MAX), None, Some(1), Some(2)]
     );
-    let lines: Vec<_> = window
-        .rejects()
-        .map(|reject| reject.origin.line)
-        .collect();
+    let lines: Vec<_> = window.rejects().map(|reject| reject.origin.line).collect();
     assert_eq!(lines, [2, 3, 4]);
-    for (reject, remedy) in
-        window
-            .rejects()
-            .zip(["id_type string", "id_type string", "id_field"])
+    for (reject, remedy) in window
+        .rejects()
+        .zip(["id_type string", "id_type string", "id_field"])
     {
         assert!(
             reject.cause.to_string().contains(remedy),
@@ -174,12 +170,8 @@ fn the_first_window_decides_and_misfits_are_rejected() {
         windows[0].columns["k"].as_ref(),
         &Int64Array::from(vec![1, 3]) as &dyn Array
     );
-    let lines = |window: &Window| -> Vec<_> {
-        window
-            .rejects()
-            .map(|reject| reject.origin.line)
-            .collect()
-    };
+    let lines =
+        |window: &Window| -> Vec<_> { window.rejects().map(|reject| reject.origin.line).collect() };
     assert_eq!(
         (lines(&windows[0]), lines(&windows[1])),
         (vec![2, 3, 4, 5], vec![7, 8])

@@ -108,7 +108,14 @@ fn a_wrong_record_costs_itself_alone() {
     let bad = Files::new()
         .with("a.csv", b"id,text\n1,\xff\n")
         .window(options());
-    assert!(bad.rejects().next().unwrap().cause.to_string().contains("not valid UTF-8"));
+    assert!(
+        bad.rejects()
+            .next()
+            .unwrap()
+            .cause
+            .to_string()
+            .contains("not valid UTF-8")
+    );
 }
 
 #[test]
@@ -126,7 +133,10 @@ fn fields_are_strings_unless_a_type_is_named() {
     assert_eq!(kept(&window, "zip"), [Some("007"), Some("")]);
     assert_eq!(kept(&window, "id"), [None, None]);
     assert!(
-        window.rejects().next().unwrap()
+        window
+            .rejects()
+            .next()
+            .unwrap()
             .cause
             .to_string()
             .contains("is not of type int (x)")

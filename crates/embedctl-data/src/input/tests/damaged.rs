@@ -243,7 +243,11 @@ fn damaged_compressed_inputs_are_read_right_or_refused() {
                     .collect();
                 let times = read.len() / text.len();
                 assert_eq!(read.as_bytes(), text.repeat(times), "{name}");
-                assert!(windows.iter().all(|window| window.rejects().next().is_none()));
+                assert!(
+                    windows
+                        .iter()
+                        .all(|window| window.rejects().next().is_none())
+                );
             }
         });
     }

@@ -37,7 +37,11 @@ fn a_file_is_a_record_with_its_name_as_id() {
         .map(|index| files.path(index).display().to_string())
         .collect();
     assert_eq!(ids(&windows), names);
-    assert!(windows.iter().all(|window| window.rejects().next().is_none()));
+    assert!(
+        windows
+            .iter()
+            .all(|window| window.rejects().next().is_none())
+    );
     assert!(windows[0].origins().all(|origin| origin.line == 1));
 
     let kept = files.read(InputOptions {

@@ -54,7 +54,13 @@ fn nul_bytes_are_no_text() {
     assert_eq!(texts(&[window]), ["a", "d"]);
     let window = Files::new().with("a.txt", "a\nb\0c\nd\n").window(options());
     assert!(
-        window.rejects().next().unwrap().cause.to_string().contains("iconv"),
+        window
+            .rejects()
+            .next()
+            .unwrap()
+            .cause
+            .to_string()
+            .contains("iconv"),
         "{window:?}"
     );
     // UTF-16 without a byte-order mark, of either order.
@@ -201,7 +207,10 @@ fn a_source_of_bad_records_still_streams() {
         window_rows: 10,
         ..keeping(&["a"])
     });
-    let rejects: Vec<_> = windows.iter().map(|window| window.rejects().count()).collect();
+    let rejects: Vec<_> = windows
+        .iter()
+        .map(|window| window.rejects().count())
+        .collect();
     assert_eq!(rejects, [10, 10, 5]);
     assert!(windows.iter().all(|window| window.texts.is_empty()));
 }

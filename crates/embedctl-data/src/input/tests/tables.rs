@@ -177,11 +177,7 @@ fn every_container_gives_the_same_rows_in_their_own_types() {
             assert_eq!((ids.len(), ids.value(11)), (12, 11));
             let lines: Vec<_> = windows
                 .iter()
-                .flat_map(|window| {
-                    window
-                        .origins()
-                        .map(|origin| (origin.line, origin.offset))
-                })
+                .flat_map(|window| window.origins().map(|origin| (origin.line, origin.offset)))
                 .collect();
             assert_eq!((lines[0], lines[11]), ((1, 0), (12, 11)), "{name}");
         }
@@ -252,10 +248,21 @@ fn texts_of_every_string_type() {
             let ids: &Int64Array = window.columns["id"].as_primitive();
             assert_eq!(ids.iter().collect::<Vec<_>>(), [Some(7), None]);
             assert_eq!(
-                (window.rejects().count(), window.rejects().next().unwrap().origin.line),
+                (
+                    window.rejects().count(),
+                    window.rejects().next().unwrap().origin.line
+                ),
                 (1, 2)
             );
-            assert!(window.rejects().next().unwrap().cause.reason.contains("`text` is null"));
+            assert!(
+                window
+                    .rejects()
+                    .next()
+                    .unwrap()
+                    .cause
+                    .reason
+                    .contains("`text` is null")
+            );
         }
     }
     let nulls = table(Arc::new(NullArray::new(2)), Arc::new(NullArray::new(2)));
