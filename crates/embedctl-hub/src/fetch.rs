@@ -294,4 +294,16 @@ mod tests {
             }
         }
     }
+    #[test]
+    fn metadata_and_what_nobody_measures_have_limits_of_their_own() {
+        let limits = ResponseLimits::default();
+        for (path, told, limit) in [
+            ("onnx/model.onnx_data", Some(1), limits.file),
+            ("onnx/model.onnx", None, limits.unmeasured),
+            ("1_Pooling/config.json", Some(1), limits.metadata),
+            ("tokenizer.json", None, limits.metadata),
+        ] {
+            assert_eq!(size_limit(&limits, path, told), limit, "{path}");
+        }
+    }
 }

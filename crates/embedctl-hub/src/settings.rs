@@ -176,6 +176,7 @@ impl HubEnvironment<'_> {
 
     fn stored_token(&self) -> Option<(String, String)> {
         let path = self
+            .0
             .path("HF_TOKEN_PATH")
             .unwrap_or_else(|| self.home().join("token"));
         let text = small_file::read_text(&path, LARGEST_TOKEN).ok()?;

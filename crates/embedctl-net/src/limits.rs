@@ -137,22 +137,4 @@ mod tests {
                 .is_err()
         );
     }
-
-    #[test]
-    fn metadata_and_what_nobody_measures_have_limits_of_their_own() {
-        let limits = ResponseLimits::default();
-        assert_eq!(
-            limits.size_limit("onnx/model.onnx_data", Some(1)),
-            limits.file
-        );
-        assert_eq!(
-            limits.size_limit("onnx/model.onnx", None),
-            limits.unmeasured
-        );
-        assert_eq!(
-            limits.size_limit("1_Pooling/config.json", Some(1)),
-            limits.metadata
-        );
-        assert_eq!(limits.size_limit("tokenizer.json", None), limits.metadata);
-    }
 }

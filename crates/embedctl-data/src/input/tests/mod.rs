@@ -24,6 +24,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 use super::*;
+use crate::position::Position;
 use crate::reading::source::Stdin;
 use crate::record::Window;
 use embedctl_common::error::Result;

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parquet::basic::Compression;
 
-use super::tables::{arrow_file, arrow_stream, batch, containers, parquet, windows_of};
+use super::tables::{arrow_file, arrow_stream, batch, containers, parquet};
 use super::*;
-use crate::position::{Position, Seek};
+use crate::position::Seek;
 use crate::reading::compression::tests::gzip;
 use arrow::array::RecordBatch;
 use arrow::array::{ArrayRef, StringArray};
