@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::{Sample, WRITTEN};
 use crate::Embedder;
-use crate::error::Result;
+use crate::error::{Cause, Result};
 use crate::input::RecordReader;
 use crate::pipeline::{self, Assembly, Distinct, EarlierVectors, ExtraColumns, OutputRow};
 use crate::record::{Origin, RowRef, RowVectors, Rows, Slot, SourceNames, Texts, Window};
@@ -123,6 +123,27 @@ impl Counting {
             }
         }
         let names = reader.names();
+        self.list_rejects(&window, &refused, &names);
+        if self.kept.is_none() && !texts.is_empty() {
+            let spans = self.chunked.map(|_| spans.as_slice());
+            self.kept = Some(first_rows(
+                self.extra.clone(),
+                &window,
+                &texts,
+                spans,
+                &names,
+            )?);
+        }
+        Ok(())
+    }
+
+    /// Lists the first rejected records: those that could not be read, and those whose texts are `refused`.
+    fn list_rejects(
+        &mut self,
+        window: &Window,
+        refused: &BTreeMap<usize, &Cause>,
+        names: &SourceNames,
+    ) {
         let mut texts_before = 0;
         for slot in &window.slots {
             let cause = match slot {
@@ -135,21 +156,10 @@ impl Counting {
             if let Some(cause) = cause
                 && self.rejects.len() < pipeline::Summary::SHOWN_REJECTS
             {
-                let place = slot.origin().place(&names);
+                let place = slot.origin().place(names);
                 self.rejects.push(format!("{place}: {cause}"));
             }
         }
-        if self.kept.is_none() && !texts.is_empty() {
-            let spans = self.chunked.map(|_| spans.as_slice());
-            self.kept = Some(first_rows(
-                self.extra.clone(),
-                &window,
-                &texts,
-                spans,
-                &names,
-            )?);
-        }
-        Ok(())
     }
 }
 

@@ -14,7 +14,7 @@ use embedctl::input::{
 use embedctl::job::{JobOptions, is_inside};
 use embedctl::model::ModelOptions;
 use embedctl::output::{Calibration, Destination, OutputFormat, OutputOptions, RunFiles};
-use embedctl::pipeline::{EmbedOptions, OnError, RunPlan};
+use embedctl::pipeline::{EmbedOptions, OnError, RunPlan, Summary};
 use embedctl::progress::Progress;
 use embedctl::survey;
 use embedctl::tokenize::Chunking;
@@ -152,15 +152,7 @@ fn embed<N: clap::Args>(
             printer.note(note);
         }
     }
-    let fell_back =
-        engine.providers == ProviderChoice::Auto && summary.engine.provider == Provider::Rten;
-    if fell_back {
-        printer.note(
-            "no usable ONNX Runtime was found, so the built-in engine rten ran the model's ONNX \
-             file; `pip install onnxruntime` makes it faster, -v shows why other engines were \
-             skipped",
-        );
-    }
+    note_fallback(&engine, &summary, printer);
     let report = RunReport {
         summary: &summary,
         destination: &options.output.destination,
@@ -178,6 +170,19 @@ fn embed<N: clap::Args>(
     Ok(resume::code(
         summary.counts.rejected + summary.rejected_before,
     ))
+}
+
+/// Prints a note where an engine ran the model that is slower than another could be.
+fn note_fallback(engine: &EngineOptions, summary: &Summary, printer: &Printer) {
+    let fell_back =
+        engine.providers == ProviderChoice::Auto && summary.engine.provider == Provider::Rten;
+    if fell_back {
+        printer.note(
+            "no usable ONNX Runtime was found, so the built-in engine rten ran the model's ONNX \
+             file; `pip install onnxruntime` makes it faster, -v shows why other engines were \
+             skipped",
+        );
+    }
 }
 
 /// Records that `--dry-run` reads, unless `--limit` says otherwise.
