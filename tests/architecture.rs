@@ -143,11 +143,12 @@ fn a_model_is_put_together_once_and_the_readme_stays_short() {
     let measures = measures();
     assert_eq!(measures["assemblies of a LoadedModel"], 1, "{measures:?}");
     assert_eq!(measures["calls of Resolved::of"], 1, "{measures:?}");
+    assert!(measures["bytes of README.md"] <= 12_000, "{measures:?}");
+    // What a run adds to what the user said stands in types of the run.
     assert!(
-        measures["handles inside option structs"] <= 5,
+        measures["handles inside option structs"] <= 2,
         "{measures:?}"
     );
-    assert!(measures["bytes of README.md"] <= 12_000, "{measures:?}");
     assert!(
         measures["functions over 100 lines"] <= LONG_FUNCTIONS,
         "{measures:?}"

@@ -162,7 +162,7 @@ fn records(
         if cancel.is_cancelled() {
             return Err(Error::interrupted());
         }
-        rejected += window.rejects.len();
+        rejected += window.rejects().count();
         for text in window.texts.iter() {
             if texts.len() == MOST_ROWS || texts.bytes() > MOST_BYTES {
                 cut = true;

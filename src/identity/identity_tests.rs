@@ -153,7 +153,6 @@ fn options() -> Vec<Row> {
         sparse_tokens: |all| all.output.sparse_tokens = true => DoesNot(PLACE),
         names_files: |all| all.output.names_files = true => DoesNot(PLACE),
         terms: |all| all.output.terms = Some(Vec::new().into()) => DoesNot(FOLLOWS),
-        clock: |all| all.output.clock = Default::default() => DoesNot("it counts time"),
     });
     model.into_iter().chain(engine).chain(output).collect()
 }

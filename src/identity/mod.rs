@@ -33,7 +33,6 @@ pub(crate) fn of_output(model: &Model, output: &OutputOptions) -> Result<VectorI
         names_files: _,   // a field beside the vectors
         terms: _,
         beside: _, // as the model's configuration says
-        clock: _,
     } = output;
     let calibration = calibration.as_ref();
     Ok(VectorIdentity {

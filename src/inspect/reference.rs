@@ -187,7 +187,7 @@ impl ComparedKind {
 
 /// A record that is not embedded would leave its vector without a text.
 fn refuse_rejects(window: &Window, names: &[String]) -> Result<()> {
-    let Some(reject) = window.rejects.first() else {
+    let Some(reject) = window.rejects().next() else {
         return Ok(());
     };
     let origin = reject.origin;

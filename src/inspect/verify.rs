@@ -253,7 +253,7 @@ fn texts(
             return Err(Error::interrupted());
         }
         bad = bad.or_else(|| {
-            let reject = window.rejects.first()?;
+            let reject = window.rejects().next()?;
             let name = names.get(reject.origin.source as usize)?;
             let place = Place::file(name).line(reject.origin.line);
             Some(format!(" ({place} has none: {})", reject.cause.reason))

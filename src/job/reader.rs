@@ -191,14 +191,14 @@ impl ChainedHash {
         if records == 0 {
             return Ok(self.0.clone());
         }
-        let (count, rejects) = window.first(records);
+        let count = window.texts_before(records);
         let mut bytes = Vec::with_capacity(count * (size_of::<TextHash>() + 12));
-        for (hash, origin) in texts.iter().zip(&window.origins).take(count) {
+        for (hash, origin) in texts.iter().zip(window.origins()).take(count) {
             bytes.extend_from_slice(hash);
             bytes.extend_from_slice(&origin.source.to_le_bytes());
             bytes.extend_from_slice(&origin.line.to_le_bytes());
         }
-        for reject in &window.rejects[..rejects] {
+        for reject in window.rejects().take(records - count) {
             bytes.extend_from_slice(&reject.origin.source.to_le_bytes());
             bytes.extend_from_slice(&reject.origin.line.to_le_bytes());
             bytes.extend_from_slice(&(reject.raw.len() as u64).to_le_bytes());

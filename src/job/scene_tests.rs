@@ -290,11 +290,11 @@ pub(super) struct Content {
 
 /// A window with a vector for each text.
 pub(super) fn done(window: Window, names: &[String], counts: &mut Counts) -> EmbeddedWindow {
+    let origins: Vec<_> = window.origins().collect();
+    let rejects: Vec<_> = window.rejects().cloned().collect();
     let Window {
         texts,
-        origins,
         columns,
-        rejects,
         mark,
         ..
     } = window;

@@ -199,6 +199,7 @@ pub(super) fn run_with(
             on_error,
             ..EmbedOptions::default()
         },
+        write_clock: Arc::default(),
     };
     change(&mut run);
     (run.drive(&Silent, cancel), kept)

@@ -81,16 +81,11 @@ fn set_input(all: &mut Fingerprint, input: &InputOptions) {
         window_rows: _,
         window_bytes,
         text_template,
-        rejected_columns: _,
         source_columns: _, // with the output's names of files
         limit: _,          // these three are `records`
         sample: _,
         seed: _,
-        window_per_batch: _,
-        streams: _,
-        start: _,
-        columns: _,
-        shares: _,
+        batches: _,
     } = input;
     all.set("input_format", format!("{format:?}"));
     let csv = [
@@ -136,7 +131,6 @@ fn set_output(all: &mut Fingerprint, output: &OutputOptions, source_columns: boo
         sparse_tokens,
         names_files,
         terms: _,
-        clock: _,
     } = output;
     all.set("source_columns", source_columns || *names_files);
     all.set("format", output.resolved_format()?.name());

@@ -5,12 +5,12 @@ use std::path::Path;
 use super::EmbedOptions;
 use super::fingerprint::{SIZES, sizes};
 use super::plan::RunPlan;
-use super::source::{range, shares, source_states, told};
+use super::source::{input_range, range, shares, source_states};
 use crate::cancel::CancelToken;
 use crate::engine::{EngineInfo, Resolved};
 use crate::error::{Error, Place, Result};
 use crate::identity::{self, Computation, VectorIdentity};
-use crate::input::{InputOptions, RecordReader, Source};
+use crate::input::{InputOptions, Source};
 use crate::job::{Fingerprint, Job, JobReader, Manifest, ShardEnd, State, clear_parts};
 use crate::model::Model;
 use crate::output::proof::Proof;
@@ -49,7 +49,7 @@ impl RunPlan {
             _ => None,
         };
         let made = match file {
-            Some(path) => of_file(path, options)?,
+            Some(path) => of_file(path, self)?,
             None => of_folder(job, &state)?,
         };
         let Some(made) = made else {
@@ -60,7 +60,7 @@ impl RunPlan {
             rejected,
             end,
         } = made;
-        let mut input = RecordReader::open(&options.sources, options.input.clone())?;
+        let mut input = options.reader()?;
         let (names, (stretches, columns)) =
             (input.names(), shares(job.shard(), options, &mut input)?);
         let resolved = self.resolved();
@@ -84,12 +84,10 @@ impl RunPlan {
         if end.sources != present && !options.sources.contains(&Source::Stdin) {
             let how = InputOptions {
                 window_rows: end.window as usize,
-                columns,
-                shares: told(stretches.as_deref()),
                 ..options.input.clone()
             };
-            JobReader::new(input.again(how)?, WindowStart::default(), Vec::new(), job)
-                .compare(&end.end)?;
+            let input = input.again(how, &input_range(stretches.as_deref(), columns))?;
+            JobReader::new(input, WindowStart::default(), Vec::new(), job).compare(&end.end)?;
         }
         if let Some(path) = file {
             prove(job, path, options)?;
@@ -170,13 +168,16 @@ fn of_folder(job: &Job, state: &State) -> Result<Option<CompletedOutput>> {
 }
 
 /// The same for a single file, from its provenance: its parts are gone.
-fn of_file(path: &Path, options: &EmbedOptions) -> Result<Option<CompletedOutput>> {
+fn of_file(path: &Path, plan: &RunPlan) -> Result<Option<CompletedOutput>> {
     // The parts of a run that was stopped here are all in it.
-    options.files.complete_stopped(path);
+    plan.files().complete_stopped(path);
     if !path.is_file() {
         return Ok(None);
     }
-    let made = output::provenance(&Readable::file(path)?, options.output.resolved_format()?)?;
+    let made = output::provenance(
+        &Readable::file(path)?,
+        plan.options().output.resolved_format()?,
+    )?;
     let made = made.and_then(|all| {
         let job = serde_json::from_value(all.get("job")?.clone()).ok()?;
         Some(CompletedOutput {

@@ -106,7 +106,7 @@ impl InFlight {
         let window = &self.window;
         let columns = match &window.rejected {
             Some(rejected) => followed_by(&window.columns, rejected)?,
-            None => with_nulls(&window.columns, window.rejects.len())?,
+            None => with_nulls(&window.columns, window.rejects().count())?,
         };
         Ok(self.columns_of_all.get_or_init(|| columns))
     }
@@ -115,10 +115,10 @@ impl InFlight {
 /// Consecutive records of a window, which are settled together.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Portion {
-    /// The records that are texts, by their numbers among those of the window.
+    /// Its records, by their numbers among those of the window.
+    pub(super) slots: Range<usize>,
+    /// Those that are texts, by their numbers among such of the window.
     pub(super) records: Range<usize>,
-    /// The records that the reader has rejected, by their numbers among those of the window.
-    pub(super) rejects: Range<usize>,
     /// The distinct texts that run for it: those that no portion before it has run.
     pub(super) runs: Vec<u32>,
     /// Its batches.
@@ -130,12 +130,17 @@ pub(super) struct Portion {
 impl Portion {
     /// Number of the record behind it, among all records of the window.
     pub(super) fn end(&self) -> usize {
-        self.records.end + self.rejects.end
+        self.slots.end
     }
 
     /// Number of its first record, among all records of the window.
     pub(super) fn start(&self) -> usize {
-        self.records.start + self.rejects.start
+        self.slots.start
+    }
+
+    /// How many records of the window that the reader has rejected come before it.
+    pub(super) fn rejects_before(&self) -> usize {
+        self.slots.start - self.records.start
     }
 }
 
@@ -203,26 +208,26 @@ pub(super) fn cut_portions(in_flight: &InFlight, limits: Option<&PortionLimits>)
         .collect();
     let mut seen = vec![false; in_flight.distinct.len()];
     let mut portions = Vec::new();
-    let (mut record, mut reject, mut text) = (0, 0, 0);
+    // Its records, those of them that are texts, and the texts that these became, which come before the next.
+    let (mut slot, mut record, mut text) = (0, 0, 0);
     for range in missing {
         let (mut portion, mut tokens, mut operations) = (Portion::default(), 0, 0.0);
         let mut begins = true;
-        while record + reject < range.end {
-            let number = record + reject;
-            let is_reject = window.is_reject_next(record, reject);
-            let own_texts = match is_reject {
-                true => 0,
-                false => in_flight.texts_of(record, text),
+        while slot < range.end {
+            let is_text = window.slots[slot].is_text();
+            let own_texts = match is_text {
+                true => in_flight.texts_of(record, text),
+                false => 0,
             };
-            if number >= range.start {
+            if slot >= range.start {
                 let is_full = limits.is_some_and(|it| it.are_reached(tokens, operations));
-                if begins || (is_full && !is_reject) {
+                if begins || (is_full && is_text) {
                     if !begins {
                         portions.push(std::mem::take(&mut portion));
                     }
                     (tokens, operations, begins) = (0, 0.0, false);
+                    portion.slots = slot..slot;
                     portion.records = record..record;
-                    portion.rejects = reject..reject;
                 }
                 for &number in &distinct[text..text + own_texts] {
                     if !std::mem::replace(&mut seen[number as usize], true) {
@@ -234,12 +239,10 @@ pub(super) fn cut_portions(in_flight: &InFlight, limits: Option<&PortionLimits>)
                 }
             }
             text += own_texts;
-            match is_reject {
-                true => reject += 1,
-                false => record += 1,
-            }
+            slot += 1;
+            record += usize::from(is_text);
+            portion.slots.end = slot;
             portion.records.end = record;
-            portion.rejects.end = reject;
         }
         if !begins {
             portion.is_last = portion.end() == total;

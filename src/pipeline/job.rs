@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::fingerprint::{SIZES, sizes};
 use super::plan::RunPlan;
 use super::sink::{EarlierRuns, ProvenanceBuilder, RowSink, SettledPortion};
-use super::source::{InputEnd, range, shares, source_states, told};
+use super::source::{InputEnd, input_range, range, shares, source_states};
 use crate::error::{Error, Result};
 use crate::identity;
 use crate::input::{InputOptions, RecordReader, Source};
@@ -19,7 +19,7 @@ use crate::model::{Model, OutputKind};
 use crate::output::{self, BackgroundWriter, Destination, Finish, OutputOptions, VectorWriter};
 use crate::position::{Position, Seek};
 use crate::progress::Counts;
-use crate::record::{SourceNames, WindowSpan, WindowStart};
+use crate::record::{Slot, SourceNames, WindowSpan, WindowStart};
 use crate::rejects;
 use crate::setting::{FORCE, SHARD};
 use arrow::buffer::NullBuffer;
@@ -70,7 +70,7 @@ impl JobSink {
     pub(super) fn open(plan: &RunPlan, job: &Job) -> Result<(JobReader, Self)> {
         let options = plan.options();
         // Refused before anything is made.
-        let mut input = RecordReader::open(&options.sources, options.input.clone())?;
+        let mut input = options.reader()?;
         let (stretches, columns) = shares(job.shard(), options, &mut input)?;
         if stretches.is_some() && options.sources.contains(&Source::Stdin) {
             return Err(Error::usage(format!(
@@ -116,19 +116,18 @@ impl JobSink {
     fn reader(&self, input: RecordReader, columns: Option<SchemaRef>) -> Result<JobReader> {
         let begun = self.begun()?;
         let mut how = InputOptions {
-            shares: told(self.stretches.as_deref()),
             window_rows: begun.window,
-            columns,
             ..self.plan.options().input.clone()
         };
+        let mut range = input_range(self.stretches.as_deref(), columns);
         let known = begun.state().columns(self.job.shard().index);
         let is_known = known.is_some() || how.keep.is_empty();
         // A random sample depends on all records before it, too.
         let enters = is_known && how.sample.is_none();
         let (from, covered) = match self.position(begun).filter(|_| enters) {
             Some(from) => {
-                how.start = from.position;
-                how.columns = known;
+                range.start = from.position;
+                range.columns = known;
                 how.limit = how.limit.map(|most| most.saturating_sub(from.records));
                 let mut covered = begun.covered();
                 covered.retain(|covered| covered.end.records > from.records);
@@ -136,7 +135,12 @@ impl JobSink {
             }
             None => (WindowStart::default(), begun.covered()),
         };
-        Ok(JobReader::new(input.again(how)?, from, covered, &self.job))
+        Ok(JobReader::new(
+            input.again(how, &range)?,
+            from,
+            covered,
+            &self.job,
+        ))
     }
 
     /// The window to resume at without reading the records before it: the first that is not embedded, or not all of it.
@@ -213,9 +217,9 @@ impl JobSink {
             },
             false => point(portion.end())?,
         };
-        let next = window.origin(portion.end()).filter(|_| !portion.is_last);
+        let next = (window.slots.get(portion.end())).filter(|_| !portion.is_last);
         // A run that resumes there reads from the begin of the window on.
-        let inside = next.map(|origin| Position {
+        let inside = next.map(Slot::origin).map(|origin| Position {
             source: origin.source,
             lines: origin.line.saturating_sub(1),
             seek: Seek::Reread,
@@ -243,14 +247,14 @@ impl JobSink {
     fn creates(&self, width: usize, schema: SchemaRef) -> Create {
         let Some(format) = self.job.format() else {
             let form = self.plan.options().output.no_rows(width);
-            let clock = Arc::clone(&self.plan.options().output.clock);
+            let clock = Arc::clone(self.plan.files().clock());
             return Box::new(move |path| {
                 let spool = Spool::new(path, width, form.clone(), &clock);
                 Ok(Box::new(BackgroundWriter::new(Box::new(spool), &clock)))
             });
         };
         let options = self.plan.options();
-        let (output, run) = (options.output.clone(), options.files.clone());
+        let (output, run) = (options.output.clone(), self.plan.files().clone());
         let (names, dimensions) = (self.names.clone(), self.dimensions.clone());
         Box::new(move |path| {
             let output = OutputOptions {
@@ -260,7 +264,7 @@ impl JobSink {
                 ..output.clone()
             };
             let writer = output::create(&output, &dimensions, names.clone(), &schema, &run)?;
-            Ok(Box::new(BackgroundWriter::new(writer, &output.clock)))
+            Ok(Box::new(BackgroundWriter::new(writer, run.clock())))
         })
     }
 

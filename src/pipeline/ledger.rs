@@ -19,7 +19,7 @@ use crate::model::Model;
 use crate::output::{OutputFormat, without_refused};
 use crate::pool::{Pooler, is_finite};
 use crate::progress::{Counts, Progress};
-use crate::record::{Origin, Reject, RowRef, RowVector, SourceNames, Texts, Window};
+use crate::record::{Reject, RowRef, RowVector, Slot, SourceNames, Texts, Window};
 use crate::setting::{FAIL_ON_EMPTY, ID_FIELD};
 use crate::stage::Clocks;
 use arrow::array::{Array, ArrayRef, RecordBatch, StringArray};
@@ -136,7 +136,7 @@ impl Ledger<'_> {
         if let Some(batch) = &window.batch {
             return Ok(Unwritable::none(batch));
         }
-        let columns = match self.extra.errors && !window.rejects.is_empty() {
+        let columns = match self.extra.errors && window.rejects().next().is_some() {
             true => in_flight.columns_of_all()?,
             false => &window.columns,
         };
@@ -302,24 +302,27 @@ impl Ledger<'_> {
             None => own,
             Some(_) => u32::try_from(record - first).expect("a batch has fewer than 2^32 rows"),
         };
-        let place = |origin: &Origin| (origin.source, origin.line, origin.offset);
         let number = |record: usize| u32::try_from(record).expect("a window has fewer than 2^32");
         let window = &in_flight.window;
-        let rejects = portion.rejects.clone();
-        let mut rejects = (number(window.origins.len() + rejects.start)..)
-            .zip(&window.rejects[rejects])
-            .peekable();
-        let mut planned = Vec::with_capacity(texts.len());
+        let (mut planned, mut rejected) = (Vec::with_capacity(texts.len()), Vec::new());
+        // The records that are texts have numbers of their own, by which their columns are found; those of rejected ones
+        // stand behind them.
+        let mut next_record = portion.records.start;
+        let mut next_reject = window.texts_before(window.records()) + portion.rejects_before();
         let mut next_text = texts.start;
-        let mut rejected = Vec::new();
-        let records = portion.records.clone();
-        for (record, origin) in (number(records.start)..).zip(&window.origins[records]) {
-            while let Some((columns, reject)) =
-                rejects.next_if(|(_, reject)| place(&reject.origin) < place(origin))
-            {
-                planned.extend(self.reject(reject, column(self.counts.read, columns))?);
-                rejected.push(reject.clone());
-            }
+        for slot in &window.slots[portion.slots.clone()] {
+            let origin = match slot {
+                Slot::Text(origin) => origin,
+                Slot::Reject(reject) => {
+                    let columns = column(self.counts.read, number(next_reject));
+                    next_reject += 1;
+                    planned.extend(self.reject(reject, columns)?);
+                    rejected.push(reject.as_ref().clone());
+                    continue;
+                }
+            };
+            let record = number(next_record);
+            next_record += 1;
             let parts = in_flight.texts_of(record as usize, next_text);
             let texts = next_text..next_text + parts;
             next_text = texts.end;
@@ -372,10 +375,6 @@ impl Ledger<'_> {
             }
             self.counts.read += 1;
         }
-        for (columns, reject) in rejects {
-            planned.extend(self.reject(reject, column(self.counts.read, columns))?);
-            rejected.push(reject.clone());
-        }
         Ok((planned, rejected))
     }
 
@@ -426,7 +425,7 @@ pub(super) struct RecordTally {
 impl RecordTally {
     /// Counts the records of a window with these texts.
     pub(super) fn add(&mut self, window: &Window, texts: &Texts, names: &SourceNames) {
-        for (text, origin) in texts.iter().zip(&window.origins) {
+        for (text, origin) in texts.iter().zip(window.origins()) {
             if text.trim_ascii().is_empty() {
                 self.empty += 1;
                 self.first_empty.get_or_insert_with(|| origin.place(names));
@@ -451,7 +450,10 @@ impl RecordTally {
             ));
         }
         // A batch that is answered as it came has no ids of its own.
-        let field = input.id_field.as_ref().filter(|_| !input.window_per_batch);
+        let field = input
+            .id_field
+            .as_ref()
+            .filter(|_| !input.batches.are_whole());
         if let Some(field) = field
             && self.records > 0
             && self.with_id == 0

@@ -54,7 +54,7 @@ use crate::cancel::CancelToken;
 use crate::embedder;
 use crate::engine::{EngineInfo, LoadedModel, Resolved};
 use crate::error::Result;
-use crate::input::{InputOptions, Source};
+use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{JobOptions, folder_format};
 use crate::model::{Dimensions, Model, ModelTask};
 use crate::named::named;
@@ -107,17 +107,24 @@ pub struct EmbedOptions {
     pub fail_on_empty: bool,
     /// Maximum rows in a batch; `None`: the engine's default.
     pub batch_rows: Option<usize>,
-    /// The files that the run has begun, for a program that may have to end without unwinding.
-    pub files: RunFiles,
 }
 
 impl EmbedOptions {
+    /// The reader of the input. What can be read of rejected records is read where they stay as rows.
+    pub(crate) fn reader(&self) -> Result<RecordReader> {
+        let mut reader = RecordReader::open(&self.sources, self.input.clone())?;
+        if self.on_error == OnError::Null {
+            reader.keep_rejected();
+        }
+        Ok(reader)
+    }
+
     /// The output as it will be written, of a model that is asked for this.
     fn output(&self, task: &ModelTask) -> OutputOptions {
         OutputOptions {
             format: folder_format(&self.output).or(self.output.format),
             nullable: self.on_error == OnError::Null,
-            streams: self.input.window_per_batch,
+            streams: self.input.batches.are_whole(),
             numbers: match task {
                 // Whether vectors are sparse is known by the model.
                 ModelTask::Embed => self.output.numbers,
@@ -150,7 +157,7 @@ impl EmbedOptions {
             chunk_id: self.chunking.is_some_and(|chunking| chunking.id),
             uuid: self.uuid,
             // A batch that is answered as it came has no column of ids.
-            no_ids: self.input.id_field.is_none() && !self.input.window_per_batch,
+            no_ids: self.input.id_field.is_none() && !self.input.batches.are_whole(),
             errors: self.on_error == OnError::Null,
             labels: None,
         }
@@ -219,7 +226,7 @@ pub fn embed(
     progress: &Arc<dyn Progress>,
     cancel: &CancelToken,
 ) -> Result<Summary> {
-    RunPlan::new(model, options)?.embed(progress, cancel)
+    RunPlan::new(model, options, &RunFiles::new())?.embed(progress, cancel)
 }
 
 /// As [`embed`], with a model that is ready to run.
@@ -232,6 +239,6 @@ pub fn embed_with(
     progress: &Arc<dyn Progress>,
     cancel: &CancelToken,
 ) -> Result<Summary> {
-    let plan = RunPlan::new(loaded.resolved().clone(), options)?;
+    let plan = RunPlan::new(loaded.resolved().clone(), options, &RunFiles::new())?;
     run::run(&plan, Some(loaded), progress, cancel)
 }

@@ -9,10 +9,10 @@ use super::{EmbedOptions, fingerprint};
 use crate::engine::Resolved;
 use crate::error::{Error, Result};
 use crate::identity::VectorIdentity;
-use crate::input::{InputOptions, RecordReader, Source};
+use crate::input::{InputOptions, Source};
 use crate::job::{Fingerprint, Job, SourceState, folder_format, is_inside};
 use crate::model::{Model, ModelOptions};
-use crate::output::{self, BackgroundWriter, Destination, OutputFormat, VectorWriter};
+use crate::output::{self, BackgroundWriter, Destination, OutputFormat, RunFiles, VectorWriter};
 use crate::record::SourceNames;
 use crate::rejects::RejectsWriter;
 use crate::setting::{
@@ -30,16 +30,19 @@ pub struct RunPlan {
     pub(super) options: EmbedOptions,
     /// Whether the output is in parts, or becomes one file of parts.
     pub(super) job: Option<Job>,
+    /// The resources of the run's writers, which the caller shares.
+    files: RunFiles,
     /// The output whose vectors are reused, once it was opened.
     earlier: OnceCell<Option<ReusedOutput>>,
 }
 
 impl RunPlan {
-    /// Resolves the options. Uses the names of files only, not their content.
+    /// Resolves the options. Uses the names of files only, not their content. `files` lists what the run begins to write,
+    /// for a caller that may have to end without unwinding.
     ///
     /// # Errors
     /// If options contradict each other, or two files of the run stand under one name.
-    pub fn new(resolved: Resolved, options: &EmbedOptions) -> Result<Self> {
+    pub fn new(resolved: Resolved, options: &EmbedOptions, files: &RunFiles) -> Result<Self> {
         let model = resolved.model();
         check_places(model, options)?;
         let mut options = EmbedOptions {
@@ -56,7 +59,8 @@ impl RunPlan {
             options.output.check_several()?;
         }
         Ok(Self {
-            job: job(&options)?,
+            job: job(&options, files)?,
+            files: files.clone(),
             resolved,
             options,
             earlier: OnceCell::new(),
@@ -67,6 +71,12 @@ impl RunPlan {
     #[must_use]
     pub fn options(&self) -> &EmbedOptions {
         &self.options
+    }
+
+    /// The resources of its writers.
+    #[must_use]
+    pub fn files(&self) -> &RunFiles {
+        &self.files
     }
 
     /// Settings of windows and quantization, which a caller may change until the run begins. Inputs and outputs are
@@ -103,7 +113,7 @@ impl RunPlan {
         let mut plan = self.clone();
         plan.options.output = self.options.output_of(model)?;
         // A plan may be run again.
-        plan.options.output.clock = Arc::default();
+        plan.files = self.files.with_new_clock();
         Ok(plan)
     }
 
@@ -126,10 +136,10 @@ impl RunPlan {
     /// Everything that would prevent the start of the run.
     pub fn check(&self) -> Result<()> {
         let options = &self.options;
-        let mut reader = RecordReader::open(&options.sources, options.input.clone())?;
+        let mut reader = options.reader()?;
         self.earlier()?;
         let schema = options.extra().schema(&reader.schema())?;
-        let (output, files) = (&options.output, &options.files);
+        let (output, files) = (&options.output, &self.files);
         let (dimensions, sources) = (&self.resolved.model().dimensions, options.sources.len());
         if let Some(job) = &self.job {
             job.look()?;
@@ -164,7 +174,7 @@ impl RunPlan {
     /// If it does not exist or has no provenance.
     pub(crate) fn earlier(&self) -> Result<Option<&ReusedOutput>> {
         if self.earlier.get().is_none() {
-            let earlier = ReusedOutput::of(&self.options)?;
+            let earlier = ReusedOutput::of(&self.options, &self.files)?;
             let _ = self.earlier.set(earlier);
         }
         Ok(self.earlier.get().and_then(Option::as_ref))
@@ -186,12 +196,12 @@ impl RunPlan {
         names: SourceNames,
         columns: &Schema,
     ) -> Result<(Box<dyn VectorWriter>, Option<RejectsWriter>)> {
-        let (output, files) = (&self.options.output, &self.options.files);
+        let (output, files) = (&self.options.output, &self.files);
         // A stream's reader has rows as soon as they are written.
         let is_stream = output.is_stream()?;
         let mut writer = output::create(output, dimensions, names, columns, files)?;
         if !is_stream {
-            writer = Box::new(BackgroundWriter::new(writer, &output.clock));
+            writer = Box::new(BackgroundWriter::new(writer, files.clock()));
         }
         let rejects = self.options.rejects.as_ref();
         let rejects = rejects.map(|path| RejectsWriter::create(path, output.force, files));
@@ -199,11 +209,11 @@ impl RunPlan {
     }
 }
 
-/// The job that options ask for; none where a run is none.
+/// The job that options ask for; none where a run is none. `files` has the object stores that it may lie in.
 ///
 /// # Errors
 /// If options contradict each other.
-pub fn job(options: &EmbedOptions) -> Result<Option<Job>> {
+pub fn job(options: &EmbedOptions, files: &RunFiles) -> Result<Option<Job>> {
     let Some(mut job) = Job::of(&options.output, &options.job)? else {
         return Ok(None);
     };
@@ -213,7 +223,7 @@ pub fn job(options: &EmbedOptions) -> Result<Option<Job>> {
     if let Destination::Path(path) = &options.output.destination
         && let remote @ Location::Remote(_) = Location::of(path)?
     {
-        let storage = options.files.storage()?;
+        let storage = files.storage()?;
         job = job.with_storage(remote.folder(Some(&storage))?);
     }
     if job.shard().count > 1 {

@@ -204,7 +204,7 @@ fn a_file_that_another_run_completes_meanwhile_is_left_as_it_is() {
     let mut options = options(folder.path(), 10, OnError::Skip);
     options.output.destination = Destination::Path(file.clone());
     let (loaded, cancel) = (short(0), CancelToken::new());
-    let plan = RunPlan::new(loaded.resolved().clone(), &options).unwrap();
+    let plan = RunPlan::new(loaded.resolved().clone(), &options, &RunFiles::new()).unwrap();
     assert!(plan.finished(&cancel).unwrap().is_none());
     run(&options, 0, usize::MAX).0.unwrap();
     let written = fs::read(&file).unwrap();

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::identity;
 use crate::job::{is_folder, is_inside};
 use crate::model::{Model, ModelProvenance};
-use crate::output::{Destination, OutputOptions};
+use crate::output::{Destination, OutputOptions, RunFiles};
 use crate::record::Texts;
 use crate::reuse::{EarlierOutput, Found, Reuse};
 use crate::setting::{FORCE, REUSE};
@@ -22,8 +22,8 @@ pub(crate) struct ReusedOutput {
 }
 
 impl ReusedOutput {
-    /// The earlier output that options name.
-    pub(super) fn of(options: &EmbedOptions) -> Result<Option<Self>> {
+    /// The earlier output that options name. `files` has the object stores that it may lie in.
+    pub(super) fn of(options: &EmbedOptions, files: &RunFiles) -> Result<Option<Self>> {
         let Some(path) = &options.reuse else {
             return Ok(None);
         };
@@ -39,7 +39,7 @@ impl ReusedOutput {
             );
         }
         Ok(Some(Self {
-            old: look(path, asked, options)?,
+            old: look(path, asked, options, files)?,
         }))
     }
 
@@ -89,10 +89,15 @@ impl ReusedOutput {
 }
 
 /// Opens the folder, the file or the object at `path`.
-fn look(path: &Path, asked: String, options: &EmbedOptions) -> Result<EarlierOutput> {
+fn look(
+    path: &Path,
+    asked: String,
+    options: &EmbedOptions,
+    files: &RunFiles,
+) -> Result<EarlierOutput> {
     let location = Location::of(path)?;
     let (storage, is_folder) = match location {
-        Location::Remote(_) => (Some(options.files.storage()?), is_folder(path)),
+        Location::Remote(_) => (Some(files.storage()?), is_folder(path)),
         Location::Local(_) => (None, path.is_dir()),
     };
     if is_folder {

@@ -21,13 +21,13 @@ use crate::engine::background::{ended, in_background};
 use crate::engine::work::Work;
 use crate::engine::{self, BatchLimits, LoadedModel, OpeningModel, Resolved};
 use crate::error::{Error, Result};
-use crate::input::{RecordReader, WrittenSignal};
+use crate::input::WrittenSignal;
 use crate::job;
 use crate::model::{Model, ModelProvenance};
-use crate::output::{self, Destination, RunFiles};
+use crate::output::{self, Destination};
 use crate::progress::{Counts, InputSize, Progress};
 use crate::record::{SourceNames, Window};
-use crate::stage::{Clocks, StageWatch};
+use crate::stage::{Clock, Clocks, StageWatch};
 use crate::tokenize::Chunked;
 use arrow::datatypes::{Schema, SchemaRef};
 
@@ -40,6 +40,9 @@ pub(super) struct Run {
     pub(super) chunked: Option<Chunked>,
     pub(super) earlier: Option<ReusedOutput>,
     pub(super) options: EmbedOptions,
+    /// Counts the time of writing. The list of files stays with the sink, which writes them: a detached run must not keep
+    /// it alive.
+    pub(super) write_clock: Arc<Clock>,
 }
 
 impl Run {
@@ -74,7 +77,7 @@ impl Run {
             None => Box::new(WholeSink::create(plan, model.files(), source.input())?),
         };
         let unproven = earlier.as_ref().and_then(ReusedOutput::note);
-        let older = options.files.take_notes();
+        let older = plan.files().take_notes();
         for note in older.iter().map(String::as_str).chain(unproven) {
             progress.warning(note);
         }
@@ -93,12 +96,8 @@ impl Run {
             sink,
             chunked,
             earlier,
-            // The caller's list of files is not kept here: a detached run would keep it alive. Only the sink, which
-            // writes the files, holds it.
-            options: EmbedOptions {
-                files: RunFiles::new(),
-                ..options.clone()
-            },
+            options: options.clone(),
+            write_clock: Arc::clone(plan.files().clock()),
         })
     }
 
@@ -129,7 +128,7 @@ impl Run {
         cancel: &CancelToken,
     ) -> Result<Summary> {
         // Reading and tokenizing start while the engine loads.
-        let clocks = Arc::new(Clocks::with_write(&self.options.output.clock));
+        let clocks = Arc::new(Clocks::with_write(&self.write_clock));
         let names = self.source.input().names();
         let input_size = self.input_size();
         let tokenizing = self.tokenizing(&names, &clocks);
@@ -369,11 +368,11 @@ impl RunPlan {
             // The remains of an unfinished run, if the single file is made anew.
             job::forget(path)?;
         }
-        let mut reader = RecordReader::open(&options.sources, options.input.clone())?;
+        let mut reader = options.reader()?;
         if options.output.is_stream()? {
             reader.begin_small();
         }
-        Ok(match options.input.window_per_batch {
+        Ok(match options.input.batches.are_whole() {
             true => (Box::new(Streams::new(reader)), None),
             false => (Box::new(reader), None),
         })
@@ -404,7 +403,7 @@ pub(super) fn run(
     select! {
         recv(summary) -> result => result.map_err(|_| ended("run"))?,
         recv(cancel.channel()) -> _ => summary.recv_timeout(cancel.patience()).unwrap_or_else(|_| {
-            plan.options().files.remove();
+            plan.files().remove();
             Err(Error::interrupted())
         }),
     }

@@ -7,7 +7,7 @@ use crossbeam_channel::{Receiver, bounded};
 
 use super::EmbedOptions;
 use crate::error::{Error, Result};
-use crate::input::{InputOptions, Keep, ListedInput, RecordReader, Share, WrittenSignal};
+use crate::input::{InputOptions, InputRange, Keep, ListedInput, RecordReader, WrittenSignal};
 use crate::job::{self, Job, JobReader, Point, Shard, ShardRange, SourceState};
 use crate::position::Position;
 use crate::record::{SourceNames, Window, WindowStart};
@@ -215,9 +215,16 @@ pub(super) fn shares(
     Ok((Some(stretches), columns))
 }
 
-/// The stretches in the form that a reader takes.
-pub(super) fn told(stretches: Option<&[ShardRange]>) -> Option<Vec<Share>> {
-    Some(stretches?.iter().map(ShardRange::share).collect())
+/// The range of the input that a reader takes: these stretches, whose kept columns have these types.
+pub(super) fn input_range(
+    stretches: Option<&[ShardRange]>,
+    columns: Option<SchemaRef>,
+) -> InputRange {
+    InputRange {
+        start: None,
+        columns,
+        shares: stretches.map(|all| all.iter().map(ShardRange::share).collect()),
+    }
 }
 
 /// Indices of the first source of these stretches, and of the one behind the last; of so many sources.
@@ -237,7 +244,7 @@ pub(super) struct ShardInputs(pub(super) EmbedOptions);
 
 impl ShardInputs {
     fn open(&self) -> Result<RecordReader> {
-        RecordReader::open(&self.0.sources, self.0.input.clone())
+        self.0.reader()
     }
 }
 
@@ -253,14 +260,16 @@ impl job::Inputs for ShardInputs {
         };
         let mut input = self.open()?;
         let (stretches, columns) = shares(shard, &self.0, &mut input)?;
-        let reader = input.again(InputOptions {
+        let options = InputOptions {
             window_rows: usize::try_from(window)
                 .map_err(|_| Error::internal("a window of 2^64 records"))?,
-            columns,
-            shares: told(stretches.as_deref()),
-            start,
             ..self.0.input.clone()
-        })?;
+        };
+        let range = InputRange {
+            start,
+            ..input_range(stretches.as_deref(), columns)
+        };
+        let reader = input.again(options, &range)?;
         let mut reader = JobReader::new(reader, WindowStart::default(), Vec::new(), job);
         while reader.next_window()?.is_some() {}
         Ok(reader.end())

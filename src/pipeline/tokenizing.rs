@@ -145,7 +145,7 @@ impl Tokenizing {
     }
 
     fn tokenize(&mut self, mut window: Window) -> Result<InFlight> {
-        if let (OnError::Fail, Some(reject)) = (self.on_error, window.rejects.first()) {
+        if let (OnError::Fail, Some(reject)) = (self.on_error, window.rejects().next()) {
             return Err(Error::record(
                 reject.origin.place(&self.names),
                 &reject.cause,

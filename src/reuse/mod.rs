@@ -306,8 +306,8 @@ impl EarlierOutput {
         let mut reader = RecordReader::open(&[Source::Object(file)], options)
             .map_err(|error| without(Some(error)))?;
         while let Some(window) = reader.next_window().map_err(|error| without(Some(error)))? {
-            read += (window.texts.len() + window.rejects.len()) as u64;
-            for (text, origin) in window.texts.iter().zip(&window.origins) {
+            read += window.records() as u64;
+            for (text, origin) in window.texts.iter().zip(window.origins()) {
                 take(origin.line - 1, text_hash(text))?;
             }
         }

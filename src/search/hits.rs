@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::corpus::{Corpus, CorpusFile};
 use crate::error::{Error, Result};
-use crate::input::{InputOptions, Part, RecordReader, Share, Source};
+use crate::input::{InputOptions, InputRange, Part, RecordReader, Share, Source};
 use crate::output::{OutputFormat, ROWS, RowTexts};
 use crate::record::{RecordFields, Window};
 
@@ -173,16 +173,19 @@ impl Corpus {
                 };
                 wanted.iter().map(share).collect()
             });
+        let range = InputRange {
+            shares,
+            ..InputRange::default()
+        };
         let open = |text_field: String| {
             let options = InputOptions {
                 format,
                 text_field,
                 max_record_bytes: MAX_ROW_BYTES,
-                shares: shares.clone(),
                 ..InputOptions::default()
             };
-            let reader = RecordReader::open(&[Source::Object(rows.clone())], options.clone());
-            let mut reader = reader?;
+            let reader = RecordReader::open(&[Source::Object(rows.clone())], options.clone())?;
+            let mut reader = reader.again(options.clone(), &range)?;
             let first = reader.next_window()?;
             Ok::<_, Error>((options, reader, first))
         };
@@ -196,7 +199,7 @@ impl Corpus {
         };
         while let Some(own) = window {
             let is_done = wanted.and_then(<[u64]>::last).is_some_and(|last| {
-                let lines = own.origins.iter().map(|origin| origin.line);
+                let lines = own.origins().map(|origin| origin.line);
                 lines.max().is_some_and(|line| line > *last)
             });
             if !take(&options, &own) || is_done {
@@ -220,7 +223,7 @@ fn for_each_row(
     take: &mut dyn FnMut(u64, &dyn Fn() -> RowFields) -> bool,
 ) -> bool {
     let is_text = options.text_field != "id";
-    for (number, (text, origin)) in window.texts.iter().zip(&window.origins).enumerate() {
+    for (number, (text, origin)) in window.texts.iter().zip(window.origins()).enumerate() {
         let fields = || RowFields {
             id: id_of(&options.record_fields(&window.columns, number, text)),
             text: is_text.then(|| text.to_owned()),
@@ -230,7 +233,7 @@ fn for_each_row(
         }
     }
     // Rows without their text have an id all the same.
-    window.rejects.iter().all(|reject| {
+    window.rejects().all(|reject| {
         let fields = || RowFields {
             id: id_of(&reject.fields),
             text: None,
@@ -242,10 +245,10 @@ fn for_each_row(
 /// The number of a window's row with that id.
 fn row_with_id(window: &Window, id: &str) -> Option<u64> {
     let ids = IdTexts::of(window.columns.column(0).as_ref())?;
-    let own = (window.origins.iter().enumerate())
+    let own = (window.origins().enumerate())
         .filter(|(number, _)| ids.get(*number).as_deref() == Some(id))
         .map(|(_, origin)| origin.line - 1);
-    let rejected = window.rejects.iter().filter(|reject| {
+    let rejected = window.rejects().filter(|reject| {
         let found = RowFields {
             id: id_of(&reject.fields),
             text: None,

@@ -7,7 +7,7 @@ use crate::Embedder;
 use crate::error::{Cause, Result};
 use crate::input::RecordReader;
 use crate::pipeline::{self, Assembly, Distinct, EarlierVectors, ExtraColumns, OutputRow};
-use crate::record::{Origin, RowRef, RowVectors, Rows, SourceNames, Texts, Window};
+use crate::record::{Origin, RowRef, RowVectors, Rows, Slot, SourceNames, Texts, Window};
 use crate::reuse::Found;
 use crate::tokenize::{Chunked, Chunks, Span};
 
@@ -89,8 +89,8 @@ impl Counting {
             refused.entry(record(row)).or_insert(cause);
         }
         let sample = &mut self.sample;
-        sample.records += (window.texts.len() + window.rejects.len()) as u64;
-        sample.rejected += (window.rejects.len() + refused.len()) as u64;
+        sample.records += window.records() as u64;
+        sample.rejected += (window.rejects().count() + refused.len()) as u64;
         sample.embedded += (window.texts.len() - refused.len()) as u64;
         sample.consumed = window.consumed;
         let rows: Option<Vec<(usize, usize)>> = shared.as_ref().map(|it| it.of_chunks().collect());
@@ -123,18 +123,7 @@ impl Counting {
             }
         }
         let names = reader.names();
-        let unread = window.rejects.iter();
-        let unread = unread.map(|reject| (reject.origin, &reject.cause));
-        let unrun = refused.iter();
-        let unrun = unrun.map(|(&record, &cause)| (window.origins[record], cause));
-        let mut rejects: Vec<(Origin, &Cause)> = unread.chain(unrun).collect();
-        rejects.sort_by_key(|(origin, _)| (origin.source, origin.line, origin.offset));
-        for (origin, cause) in rejects {
-            if self.rejects.len() < pipeline::Summary::SHOWN_REJECTS {
-                let place = origin.place(&names);
-                self.rejects.push(format!("{place}: {cause}"));
-            }
-        }
+        self.list_rejects(&window, &refused, &names);
         if self.kept.is_none() && !texts.is_empty() {
             let spans = self.chunked.map(|_| spans.as_slice());
             self.kept = Some(first_rows(
@@ -147,6 +136,31 @@ impl Counting {
         }
         Ok(())
     }
+
+    /// Lists the first rejected records: those that could not be read, and those whose texts are `refused`.
+    fn list_rejects(
+        &mut self,
+        window: &Window,
+        refused: &BTreeMap<usize, &Cause>,
+        names: &SourceNames,
+    ) {
+        let mut texts_before = 0;
+        for slot in &window.slots {
+            let cause = match slot {
+                Slot::Reject(reject) => Some(&reject.cause),
+                Slot::Text(_) => {
+                    texts_before += 1;
+                    refused.get(&(texts_before - 1)).copied()
+                }
+            };
+            if let Some(cause) = cause
+                && self.rejects.len() < pipeline::Summary::SHOWN_REJECTS
+            {
+                let place = slot.origin().place(names);
+                self.rejects.push(format!("{place}: {cause}"));
+            }
+        }
+    }
 }
 
 /// Some rows as the output would have them, but for their vectors.
@@ -157,13 +171,14 @@ fn first_rows(
     spans: Option<&[Span]>,
     names: &SourceNames,
 ) -> Result<Rows> {
+    let origins: Vec<Origin> = window.origins().collect();
     let planned = (0..texts.len().min(WRITTEN))
         .zip(0u32..)
         .map(|(text, number)| {
             let record = spans.map_or(number, |spans| spans[text].text);
             OutputRow {
                 columns: record,
-                origin: window.origins[record as usize],
+                origin: origins[record as usize],
                 row: RowRef {
                     record: u64::from(record),
                     part: 0,

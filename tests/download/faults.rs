@@ -4,7 +4,6 @@
 use std::fs;
 use std::time::Duration;
 
-use embedctl::hub::HubSettings;
 use insta::assert_snapshot;
 
 use crate::hub::{At, Fault, etag, sha256};
@@ -154,10 +153,8 @@ fn a_slow_trickle() {
 #[test]
 fn silence_counts_as_a_cut() {
     let world = World::new();
-    let hasty = HubSettings {
-        idle_timeout: Duration::from_millis(100),
-        ..world.settings()
-    };
+    let mut hasty = world.settings();
+    hasty.net.idle_timeout = Duration::from_millis(100);
     world.hub.spoil(content(ONNX), Fault::Stall(100_000));
     world.hub.spoil(at_hub(ONNX), Fault::Silence);
     world.hub.spoil(At::Api, Fault::Silence);
@@ -169,10 +166,8 @@ fn silence_counts_as_a_cut() {
 #[test]
 fn a_hub_that_never_answers() {
     let world = World::new();
-    let hasty = HubSettings {
-        idle_timeout: Duration::from_millis(20),
-        ..world.settings()
-    };
+    let mut hasty = world.settings();
+    hasty.net.idle_timeout = Duration::from_millis(20);
     world.hub.spoil_all(At::Api, Fault::Silence);
     assert_snapshot!(world.failure(&hasty));
     world.assert_nothing_published();

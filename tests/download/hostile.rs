@@ -308,7 +308,7 @@ fn a_folder_here_does_not_take_the_place_of_the_default_model() {
 
 fn limited(world: &World, change: impl FnOnce(&mut ResponseLimits)) -> HubSettings {
     let mut settings = world.settings();
-    change(&mut settings.limits);
+    change(&mut settings.net.limits);
     settings
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use embedctl::Result;
 use embedctl::cancel::CancelToken;
 use embedctl::hub::{
-    Downloaded, HubSettings, ModelFilesRequest, ResponseLimits, Transfer, download,
+    Downloaded, HubSettings, ModelFilesRequest, NetSettings, ResponseLimits, Transfer, download,
 };
 use embedctl::model::FileChoice;
 use embedctl::secrets::Secrets;
@@ -125,11 +125,13 @@ impl World {
             cache: self.sandbox.path(".cache/huggingface/hub"),
             token: None,
             offline: None,
-            proxies: Default::default(),
-            certificates: None,
-            pause: Duration::ZERO,
-            idle_timeout: Duration::from_secs(30),
-            limits: ResponseLimits::default(),
+            net: NetSettings {
+                proxies: Default::default(),
+                certificates: None,
+                pause: Duration::ZERO,
+                idle_timeout: Duration::from_secs(30),
+                limits: ResponseLimits::default(),
+            },
             secrets: Secrets::default(),
         }
     }

@@ -298,14 +298,11 @@ pub fn storage<'a>(
 
 /// The same with settings of the Hub.
 pub fn storage_with<'a>(
-    hub: HubSettings,
+    mut hub: HubSettings,
     settings: impl IntoIterator<Item = (&'a str, &'a str)>,
     cancel: &CancelToken,
 ) -> Storage {
-    let hub = HubSettings {
-        pause: std::time::Duration::from_millis(1),
-        ..hub
-    };
+    hub.net.pause = std::time::Duration::from_millis(1);
     let option = |(key, value): (&str, &str)| StorageOption {
         key: key.to_ascii_lowercase(),
         value: value.to_owned(),

@@ -110,25 +110,58 @@ fn push(out: &mut Vec<u8>, text: &str) {
     serde_json::to_writer(out, text).expect("a Vec takes every byte, and a string always encodes");
 }
 
+/// A record of a window: a text, or why it is none.
+#[derive(Debug, Clone)]
+pub enum Slot {
+    /// The next of the window's texts, which was read there.
+    Text(Origin),
+    /// A record that cannot be embedded.
+    Reject(Box<Reject>),
+}
+
+impl Slot {
+    /// Where it was read.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        match self {
+            Self::Text(origin) => *origin,
+            Self::Reject(reject) => reject.origin,
+        }
+    }
+
+    /// Whether it is a text.
+    #[must_use]
+    pub fn is_text(&self) -> bool {
+        matches!(self, Self::Text(_))
+    }
+
+    /// Why it is none; `None` for a text.
+    #[must_use]
+    pub fn reject(&self) -> Option<&Reject> {
+        match self {
+            Self::Text(_) => None,
+            Self::Reject(reject) => Some(reject),
+        }
+    }
+}
+
 /// Consecutive records of the input, as many as fit the window's limits.
 #[derive(Debug)]
 pub struct Window {
-    /// The texts to embed, in input order.
+    /// Its records, in input order.
+    pub slots: Vec<Slot>,
+    /// The texts of its slots.
     pub texts: Texts,
-    /// Where each text was read; as long as `texts`.
-    pub origins: Vec<Origin>,
     /// Column `id` first, then the kept fields; as many rows as `texts`.
     pub columns: RecordBatch,
-    /// Records among these that were rejected, in input order.
-    pub rejects: Vec<Reject>,
-    /// Under [`crate::input::InputOptions::rejected_columns`]: what is known of each of them, in the schema of
-    /// `columns`.
+    /// After [`crate::input::RecordReader::keep_rejected`]: what is known of each rejected record, in the
+    /// schema of `columns`.
     pub rejected: Option<RecordBatch>,
     /// Bytes of the sources (compressed, where they are) consumed at the end of this window.
     pub consumed: u64,
     /// Where the record behind this window stands.
     pub position: Position,
-    /// Under [`crate::input::InputOptions::window_per_batch`]: the record batch that this window was, with all
+    /// Where batches are windows ([`crate::input::BatchWindows`]): the record batch that this window was, with all
     /// of its columns, and a row for each of its texts and rejects, in their order.
     pub batch: Option<RecordBatch>,
     /// Notes for the user about the input.
@@ -182,53 +215,53 @@ impl Window {
     /// How many records it holds, rejected ones counted.
     #[must_use]
     pub fn records(&self) -> usize {
-        self.origins.len() + self.rejects.len()
+        self.slots.len()
     }
 
-    /// Of the records behind the first `texts` texts and `rejects` rejected ones: whether the next is a rejected one.
+    /// Where each text was read.
+    pub fn origins(&self) -> impl Iterator<Item = Origin> {
+        let texts = self.slots.iter().filter(|slot| slot.is_text());
+        texts.map(Slot::origin)
+    }
+
+    /// Its rejected records.
+    pub fn rejects(&self) -> impl Iterator<Item = &Reject> {
+        self.slots.iter().filter_map(Slot::reject)
+    }
+
+    /// How many of the first `records` records are texts.
     #[must_use]
-    pub fn is_reject_next(&self, texts: usize, rejects: usize) -> bool {
-        let place = |origin: &Origin| (origin.source, origin.line, origin.offset);
-        match (self.origins.get(texts), self.rejects.get(rejects)) {
-            (Some(origin), Some(reject)) => place(&reject.origin) < place(origin),
-            (None, _) => true,
-            (_, None) => false,
-        }
+    pub fn texts_before(&self, records: usize) -> usize {
+        let before = &self.slots[..records.min(self.slots.len())];
+        before.iter().filter(|slot| slot.is_text()).count()
     }
 
-    /// How many of the first `records` records are texts, and how many were rejected.
-    #[must_use]
-    pub fn first(&self, records: usize) -> (usize, usize) {
-        let (mut texts, mut rejects) = (0, 0);
-        for _ in 0..records.min(self.records()) {
-            match self.is_reject_next(texts, rejects) {
-                true => rejects += 1,
-                false => texts += 1,
-            }
-        }
-        (texts, rejects)
-    }
-
-    /// Where its record of that number was read; `None` behind the last.
-    #[must_use]
-    pub fn origin(&self, record: usize) -> Option<Origin> {
-        let (texts, rejects) = self.first(record);
-        match self.is_reject_next(texts, rejects) {
-            true => self.rejects.get(rejects).map(|reject| reject.origin),
-            false => self.origins.get(texts).copied(),
-        }
-    }
-
-    /// Leaves out the texts for which `stays` (as long as they are) says no, with what belongs to them.
+    /// Leaves out the records for which `stays` (as long as there are records) says no, with what belongs to them.
     ///
     /// # Errors
     /// Only on an internal error.
-    pub fn retain(&mut self, stays: Vec<bool>) -> Result<()> {
-        let rows = || (0..stays.len()).filter(|&row| stays[row]);
-        self.texts = rows().map(|row| self.texts.get(row)).collect();
-        self.origins = rows().map(|row| self.origins[row]).collect();
-        self.columns = filter_record_batch(&self.columns, &BooleanArray::from(stays))
-            .map_err(|error| Error::internal(format!("leaving out records: {error}")))?;
+    pub fn retain(&mut self, stays: &[bool]) -> Result<()> {
+        let filter = |columns: &RecordBatch, stays: Vec<bool>| {
+            filter_record_batch(columns, &BooleanArray::from(stays))
+                .map_err(|error| Error::internal(format!("leaving out records: {error}")))
+        };
+        let of_kind = |texts: bool| -> Vec<bool> {
+            let slots = self.slots.iter().zip(stays);
+            let own = slots.filter(|(slot, _)| slot.is_text() == texts);
+            own.map(|(_, stays)| *stays).collect()
+        };
+        let texts = of_kind(true);
+        if let Some(batch) = &self.batch {
+            self.batch = Some(filter(batch, stays.to_vec())?);
+        }
+        if let Some(rejected) = &self.rejected {
+            self.rejected = Some(filter(rejected, of_kind(false))?);
+        }
+        let left = self.texts.iter().zip(&texts).filter(|(_, stays)| **stays);
+        self.texts = left.map(|(text, _)| text).collect();
+        self.columns = filter(&self.columns, texts)?;
+        let mut each = stays.iter();
+        self.slots.retain(|_| each.next() == Some(&true));
         Ok(())
     }
 }

@@ -15,17 +15,17 @@ use ureq::http::header::{
 use ureq::http::{HeaderMap, Method, Request, StatusCode, Uri};
 
 use super::Transfer;
-use super::agents::{Agents, RedirectLimit};
 use super::digest::Digest;
-use super::fault::RequestFault;
-use super::limits::{RateCheckedBody, ResponseLimits};
-use super::origin::{UrlOrigin, host};
 use super::refusal::{self, RefusedAnswer};
 use super::settings::HubSettings;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::secrets::Secrets;
 use embedctl_common::threads::spawn_scoped;
+use embedctl_net::{
+    Agents, RateCheckedBody, RedirectLimit, RequestFault, ResponseLimits, UrlOrigin, host,
+    unreachable,
+};
 
 /// Redirects followed for one request.
 const REDIRECTS: usize = 10;
@@ -143,7 +143,7 @@ impl<'a> Client<'a> {
             settings,
             origin,
             cancel,
-            agents: Agents::new(settings.clone(), cancel.clone()),
+            agents: Agents::new(settings.net.clone(), cancel.clone()),
         })
     }
 
@@ -182,7 +182,7 @@ impl<'a> Client<'a> {
                         return RequestFault::Final(Error::interrupted());
                     }
                     let address = format!("HF_ENDPOINT ({})", self.settings.endpoint);
-                    refusal::unreachable(model, &uri, proxy, self.settings, &address, &error)
+                    unreachable(model, &uri, proxy, &self.settings.net, &address, &error)
                 })?;
             let (parts, body) = response.into_parts();
             let status = parts.status;
@@ -192,7 +192,7 @@ impl<'a> Client<'a> {
                 hub,
                 headers: parts.headers.clone(),
                 body,
-                limits: self.settings.limits.clone(),
+                limits: self.settings.net.limits.clone(),
             };
             if status.is_redirection() && status != StatusCode::NOT_MODIFIED {
                 let target;
@@ -263,7 +263,7 @@ impl<'a> Client<'a> {
                 let reason = format!("{what}: {reason}; tried {} times", RETRIES + 1);
                 return Err(Error::model(model, reason).with_remedy(remedy));
             }
-            let pause = after.unwrap_or(self.settings.pause * 2_u32.pow(failures));
+            let pause = after.unwrap_or(self.settings.net.pause * 2_u32.pow(failures));
             if pause > LONGEST_PAUSE {
                 let reason = format!(
                     "{what}: {reason}, and asks to wait for {} minutes",

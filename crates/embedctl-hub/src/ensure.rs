@@ -17,6 +17,7 @@ use super::{
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::small_file;
+use embedctl_net::NetSettings;
 
 /// Makes sure that the cache holds the model `name` with every file that embedding needs under `choice`, and fetches
 /// missing files. A complete model in the cache is used without any request.
@@ -211,8 +212,11 @@ fn confirm(
     cancel: &CancelToken,
 ) -> Result<()> {
     let hasty = HubSettings {
-        idle_timeout: std::time::Duration::from_secs(5),
-        pause: std::time::Duration::from_millis(200),
+        net: NetSettings {
+            idle_timeout: std::time::Duration::from_secs(5),
+            pause: std::time::Duration::from_millis(200),
+            ..settings.net.clone()
+        },
         ..settings.clone()
     };
     let (commit, listing) = with_client(&hasty, cancel, |client| {

@@ -10,12 +10,13 @@ use ureq::http::{Method, StatusCode};
 use super::Transfer;
 use super::client::Client;
 use super::digest::{FileSums, sums};
-use super::fault::{RequestFault, is_transient};
 use super::files::{create_folder_of, open_to_write};
 use super::listing::HubFile;
+use super::select::is_metadata;
 use embedctl_common::atomic;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::CACHE_DIR;
+use embedctl_net::{RequestFault, ResponseLimits, is_transient};
 
 /// Bytes read at a time.
 const CHUNK: usize = 1 << 16;
@@ -32,6 +33,18 @@ pub(super) struct FetchedContent<'a> {
     pub(super) remote: &'a HubFile,
 }
 
+/// Bytes of a file at most, by its path and by the size that was told.
+fn size_limit(limits: &ResponseLimits, path: &str, told: Option<u64>) -> u64 {
+    let limit = match told {
+        Some(_) => limits.file,
+        None => limits.unmeasured,
+    };
+    match is_metadata(path) {
+        true => limit.min(limits.metadata),
+        false => limit,
+    }
+}
+
 /// Fetches content into `incomplete`, verifies it, and renames it to `place`.
 ///
 /// # Errors
@@ -44,10 +57,8 @@ pub(super) fn fetch(
     place: &Path,
     transfer: &dyn Transfer,
 ) -> Result<FileSums> {
-    let limit = client
-        .settings()
-        .limits
-        .size_limit(content.path, content.remote.size);
+    let limits = &client.settings().net.limits;
+    let limit = size_limit(limits, content.path, content.remote.size);
     if content.remote.size.is_some_and(|size| size > limit) {
         return Err(too_long(content, limit));
     }
@@ -161,7 +172,7 @@ fn go_on(
         file.set_len(0).map_err(write)?;
     }
     let told = answer.told_size();
-    let limit = client.settings().limits.size_limit(content.path, size);
+    let limit = size_limit(&client.settings().net.limits, content.path, size);
     let mut reader = answer.reader();
     let mut buffer = vec![0; CHUNK];
     loop {
@@ -281,6 +292,18 @@ mod tests {
             ] {
                 assert!(error.contains(part), "{error}");
             }
+        }
+    }
+    #[test]
+    fn metadata_and_what_nobody_measures_have_limits_of_their_own() {
+        let limits = ResponseLimits::default();
+        for (path, told, limit) in [
+            ("onnx/model.onnx_data", Some(1), limits.file),
+            ("onnx/model.onnx", None, limits.unmeasured),
+            ("1_Pooling/config.json", Some(1), limits.metadata),
+            ("tokenizer.json", None, limits.metadata),
+        ] {
+            assert_eq!(size_limit(&limits, path, told), limit, "{path}");
         }
     }
 }

@@ -28,29 +28,23 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(clippy::unwrap_used)]
 
-mod agents;
 mod check;
 mod client;
 mod datasets;
 mod digest;
 mod download;
 mod ensure;
-mod fault;
 mod fetch;
 mod files;
 pub mod gguf;
 mod id;
-mod limits;
 mod list;
 mod listing;
 mod local;
 mod lockfile;
 mod name;
 pub mod onnx_file;
-mod origin;
 pub mod precision;
-mod proxies;
-mod reach;
 mod refusal;
 mod revision;
 mod select;
@@ -63,21 +57,14 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-pub use agents::{Agents, RedirectLimit};
 pub use check::{CheckedFile, CheckedModel, FileVerdict, check};
 pub use datasets::{dataset, dataset_address};
 pub use download::download;
 pub use ensure::{ensure, meant};
-pub use fault::RequestFault;
 pub use id::ModelId;
-pub use limits::RateCheckedBody;
-pub use limits::ResponseLimits;
 pub use list::{ListedFile, ListedKind, ListedWeights, list};
 pub use local::refuse_incomplete;
 pub use lockfile::{Lock, LockedModel};
-pub use origin::{UrlOrigin, host};
-pub use reach::Reach;
-pub use refusal::unreachable;
 pub use select::is_read;
 pub use settings::{HubOptions, HubSettings, Token, default_cache, secrets};
 pub use store::CachedRepository;
@@ -94,6 +81,8 @@ pub use precision::Precision;
 pub use weights::{FileChoice, Knows, WeightsKind, WeightsPreference};
 
 use embedctl_common::error::Error;
+
+pub use embedctl_net::{NetSettings, ResponseLimits};
 
 /// A request for a model's files.
 #[derive(Debug, Clone)]

@@ -8,10 +8,10 @@ use ureq::http::{Method, StatusCode};
 use super::Transfer;
 use super::client::Client;
 use super::digest::Digest;
-use super::fault::RequestFault;
 use super::id::{ModelId, escaped, is_commit, is_path};
 use super::settings::HubSettings;
 use embedctl_common::error::{Error, Result};
+use embedctl_net::RequestFault;
 
 /// Bytes of a repository's description at most: a hundred thousand files.
 const LARGEST_DESCRIPTION: u64 = 64 << 20;
@@ -203,7 +203,7 @@ fn parsed(
         .sha
         .filter(|sha| is_commit(sha))
         .ok_or_else(|| strange("there is no commit in it"))?;
-    if description.siblings.len() > settings.limits.files {
+    if description.siblings.len() > settings.net.limits.files {
         return Err(strange("it lists more files than a repository may have"));
     }
     let mut files = BTreeMap::new();

@@ -1,19 +1,15 @@
 //! Where models come from and where they are kept, as `huggingface_hub` reads it from the environment.
 
-use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use ureq::http::Uri;
 
-use super::limits::ResponseLimits;
-use super::proxies::Proxies;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::secrets::Secrets;
 use embedctl_common::setting::{OFFLINE, SetBy};
 use embedctl_common::small_file;
-use embedctl_common::word_list::words;
+use embedctl_net::{Environment, Lookup, NetSettings};
 
 /// The Hub that is asked where `HF_ENDPOINT` names no other.
 const DEFAULT_ENDPOINT: &str = "https://huggingface.co";
@@ -41,16 +37,8 @@ pub struct HubSettings {
     pub token: Option<Token>,
     /// The setting that forbids the network, if one does.
     pub offline: Option<SetBy>,
-    /// Proxies and hosts that need none.
-    pub proxies: Proxies,
-    /// A file of certificates (PEM) to be trusted instead of the system's, and the variable that names it.
-    pub certificates: Option<(&'static str, PathBuf)>,
-    /// The first pause before a request is made again; each further one is twice as long.
-    pub pause: Duration,
-    /// How long a connection may be silent before it counts as cut.
-    pub idle_timeout: Duration,
-    /// Limits on the size and duration of responses.
-    pub limits: ResponseLimits,
+    /// How servers are reached.
+    pub net: NetSettings,
     /// Texts that no message may show.
     pub secrets: Secrets,
 }
@@ -87,17 +75,15 @@ impl HubSettings {
     }
 
     /// Reads an environment.
-    pub(super) fn read(
-        options: &HubOptions,
-        variable: &dyn Fn(&str) -> Option<OsString>,
-    ) -> Result<Self> {
-        let environment = Environment(variable);
+    pub(super) fn read(options: &HubOptions, variable: &Lookup<'_>) -> Result<Self> {
+        let net = NetSettings::read(&Environment(variable));
+        let environment = HubEnvironment(Environment(variable));
         let offline = if options.offline {
             Some(OFFLINE.into())
         } else {
             ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"]
                 .into_iter()
-                .find(|name| environment.is_on(name))
+                .find(|name| environment.0.is_on(name))
                 .map(SetBy::Name)
         };
         Ok(Self {
@@ -108,14 +94,7 @@ impl HubSettings {
                 .unwrap_or_else(|| environment.cache()),
             token: environment.token()?,
             offline,
-            proxies: environment.proxies(),
-            certificates: ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"]
-                .into_iter()
-                .find_map(|name| Some((name, environment.path(name)?)))
-                .filter(|(_, path)| !path.is_dir()),
-            pause: Duration::from_secs(1),
-            idle_timeout: Duration::from_secs(30),
-            limits: ResponseLimits::default(),
+            net,
             secrets: environment.secrets(),
         })
     }
@@ -124,68 +103,39 @@ impl HubSettings {
 /// The Hub's cache of this environment, as `huggingface_hub` finds it.
 #[must_use]
 pub fn default_cache() -> PathBuf {
-    Environment(&|name| std::env::var_os(name)).cache()
+    HubEnvironment(Environment(&|name| std::env::var_os(name))).cache()
 }
 
 /// The tokens and passwords of this process's environment, and the stored token, to be removed from shown text.
 #[must_use]
 pub fn secrets() -> Secrets {
     let mut secrets = Secrets::of_variables(std::env::vars_os());
-    secrets.extend(&Environment(&|name| std::env::var_os(name)).secrets());
+    secrets.extend(&HubEnvironment(Environment(&|name| std::env::var_os(name))).secrets());
     secrets
 }
 
-/// Reads variables; one that is empty counts as unset.
-struct Environment<'a>(&'a dyn Fn(&str) -> Option<OsString>);
+/// What the environment says of the Hub.
+struct HubEnvironment<'a>(Environment<'a>);
 
-impl Environment<'_> {
-    fn raw(&self, name: &str) -> Option<OsString> {
-        (self.0)(name).filter(|value| !value.is_empty())
-    }
-
-    fn text(&self, name: &str) -> Option<String> {
-        let text = self.raw(name)?.to_string_lossy().trim().to_owned();
-        (!text.is_empty()).then_some(text)
-    }
-
-    fn path(&self, name: &str) -> Option<PathBuf> {
-        let path = PathBuf::from(self.raw(name)?);
-        // As Python's expanduser does it.
-        match path.strip_prefix("~") {
-            Ok(rest) => Some(self.home_folder()?.join(rest)),
-            Err(_) => Some(path),
-        }
-    }
-
-    fn home_folder(&self) -> Option<PathBuf> {
-        let name = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
-        self.raw(name)
-            .map(PathBuf::from)
-            .or_else(std::env::home_dir)
-    }
-
-    fn is_on(&self, name: &str) -> bool {
-        self.text(name).is_some_and(|value| {
-            ["1", "on", "yes", "true"].contains(&value.to_ascii_lowercase().as_str())
-        })
-    }
-
+impl HubEnvironment<'_> {
     /// `HF_HOME`: where the cache and the stored token are.
     fn home(&self) -> PathBuf {
-        self.path("HF_HOME")
-            .or_else(|| Some(self.path("XDG_CACHE_HOME")?.join("huggingface")))
-            .or_else(|| Some(self.home_folder()?.join(".cache/huggingface")))
+        self.0
+            .path("HF_HOME")
+            .or_else(|| Some(self.0.path("XDG_CACHE_HOME")?.join("huggingface")))
+            .or_else(|| Some(self.0.home_folder()?.join(".cache/huggingface")))
             .unwrap_or_else(|| PathBuf::from(".cache/huggingface"))
     }
 
     fn cache(&self) -> PathBuf {
-        self.path("HF_HUB_CACHE")
-            .or_else(|| self.path("HUGGINGFACE_HUB_CACHE"))
+        self.0
+            .path("HF_HUB_CACHE")
+            .or_else(|| self.0.path("HUGGINGFACE_HUB_CACHE"))
             .unwrap_or_else(|| self.home().join("hub"))
     }
 
     fn endpoint(&self) -> Result<String> {
-        let Some(endpoint) = self.text("HF_ENDPOINT") else {
+        let Some(endpoint) = self.0.text("HF_ENDPOINT") else {
             return Ok(DEFAULT_ENDPOINT.to_owned());
         };
         let endpoint = endpoint.trim_end_matches('/');
@@ -206,10 +156,10 @@ impl Environment<'_> {
     fn token(&self) -> Result<Option<Token>> {
         let from_variable = ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"]
             .into_iter()
-            .find_map(|name| Some((self.text(name)?, name.to_owned())));
+            .find_map(|name| Some((self.0.text(name)?, name.to_owned())));
         let found = match from_variable {
             Some(found) => Some(found),
-            None if self.is_on("HF_HUB_DISABLE_IMPLICIT_TOKEN") => None,
+            None if self.0.is_on("HF_HUB_DISABLE_IMPLICIT_TOKEN") => None,
             None => self.stored_token(),
         };
         let Some((text, origin)) = found else {
@@ -226,6 +176,7 @@ impl Environment<'_> {
 
     fn stored_token(&self) -> Option<(String, String)> {
         let path = self
+            .0
             .path("HF_TOKEN_PATH")
             .unwrap_or_else(|| self.home().join("token"));
         let text = small_file::read_text(&path, LARGEST_TOKEN).ok()?;
@@ -241,34 +192,16 @@ impl Environment<'_> {
         let stored = self.stored_token().map(|(text, _)| text);
         for token in tokens
             .iter()
-            .filter_map(|name| self.text(name))
+            .filter_map(|name| self.0.text(name))
             .chain(stored)
         {
             secrets.add_token(&token);
         }
-        let addresses =
-            "HF_ENDPOINT http_proxy HTTP_PROXY https_proxy HTTPS_PROXY all_proxy ALL_PROXY";
-        for address in words(addresses).filter_map(|name| self.text(name)) {
-            secrets.add_address(&address);
+        if let Some(endpoint) = self.0.text("HF_ENDPOINT") {
+            secrets.add_address(&endpoint);
         }
+        NetSettings::add_secrets(&self.0, &mut secrets);
         secrets
-    }
-
-    fn proxies(&self) -> Proxies {
-        let first = |names: &[&'static str]| {
-            names
-                .iter()
-                .find_map(|&name| Some((name, self.text(name)?)))
-        };
-        let all = || first(&["all_proxy", "ALL_PROXY"]);
-        Proxies {
-            // HTTP_PROXY in capitals could be set by a request's header in a CGI program; we are none.
-            http: first(&["http_proxy", "HTTP_PROXY"]).or_else(all),
-            https: first(&["https_proxy", "HTTPS_PROXY"]).or_else(all),
-            none: first(&["no_proxy", "NO_PROXY"])
-                .map(|(_, list)| list.split(',').map(|one| one.trim().to_owned()).collect())
-                .unwrap_or_default(),
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Settings out of the environment.
 
 use embedctl_common::setting::OFFLINE;
+use std::ffi::OsString;
 use std::path::Path;
 
 use super::*;
@@ -142,32 +143,4 @@ fn an_endpoint_must_be_an_address() {
         let error = read(&[("HF_ENDPOINT", wrong)]).unwrap_err().to_string();
         assert!(error.contains("HF_ENDPOINT"), "{error}");
     }
-}
-
-#[test]
-fn proxies_are_chosen_by_scheme_and_host() {
-    let settings = read(&[
-        ("https_proxy", "http://user:pass@proxy:3128"),
-        ("ALL_PROXY", "socks5://other:1080"),
-        ("NO_PROXY", "internal.example, .corp, 127.0.0.1, box:8080"),
-    ])
-    .unwrap();
-    let proxies = &settings.proxies;
-    let of = |scheme: &str, host: &str, port: u16| {
-        proxies.proxy_for(scheme, host, port).map(|(name, _)| *name)
-    };
-    assert_eq!(of("https", "huggingface.co", 443), Some("https_proxy"));
-    assert_eq!(of("http", "huggingface.co", 80), Some("ALL_PROXY"));
-    for host in [
-        "internal.example",
-        "a.internal.example",
-        "x.corp",
-        "127.0.0.1",
-    ] {
-        assert_eq!(of("https", host, 443), None, "{host}");
-    }
-    assert_eq!(of("https", "notinternal.example", 443), Some("https_proxy"));
-    assert_eq!(of("http", "box", 8080), None);
-    assert_eq!(of("http", "box", 80), Some("ALL_PROXY"));
-    assert!(!format!("{settings:?}").contains("pass"));
 }

@@ -64,10 +64,8 @@ impl HostileStore {
     }
 
     fn storage(&self) -> Storage {
-        let settings = HubSettings {
-            pause: Duration::ZERO,
-            ..HubSettings::from_environment(&HubOptions::default()).unwrap()
-        };
+        let mut settings = HubSettings::from_environment(&HubOptions::default()).unwrap();
+        settings.net.pause = Duration::ZERO;
         let options = [
             ("aws_endpoint", self.address.as_str()),
             ("aws_allow_http", "true"),

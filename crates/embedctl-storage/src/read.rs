@@ -171,7 +171,7 @@ impl Object {
         }
         let pause = match *failures {
             0 => Duration::ZERO,
-            count => self.storage.settings().pause * 2_u32.pow(count - 1),
+            count => self.storage.settings().net.pause * 2_u32.pow(count - 1),
         };
         *failures += 1;
         match self.storage.cancel().channel().recv_timeout(pause) {

@@ -199,7 +199,7 @@ impl Storage {
     /// # Errors
     /// If the run is cancelled meanwhile.
     pub(super) fn pause(&self, attempt: u32) -> Result<()> {
-        let pause = self.0.settings.pause * 2_u32.pow(attempt);
+        let pause = self.0.settings.net.pause * 2_u32.pow(attempt);
         select! {
             recv(self.0.cancel.channel()) -> _ => Err(Error::interrupted()),
             default(pause.min(LONGEST_PAUSE)) => Ok(()),
@@ -278,7 +278,7 @@ impl Storage {
     fn retry(&self) -> RetryConfig {
         RetryConfig {
             backoff: BackoffConfig {
-                init_backoff: self.0.settings.pause,
+                init_backoff: self.0.settings.net.pause,
                 max_backoff: LONGEST_PAUSE,
                 base: 2.0,
             },

@@ -33,9 +33,10 @@ use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, ErrorKind};
 use embedctl_common::secrets::Secrets;
 use embedctl_common::threads::{locked, spawn};
-use embedctl_hub::{
-    Agents, HubSettings, RateCheckedBody, RedirectLimit, RequestFault, ResponseLimits, Token,
-    UrlOrigin, host, unreachable,
+use embedctl_hub::{HubSettings, Token};
+use embedctl_net::{
+    Agents, NetSettings, RateCheckedBody, RedirectLimit, RequestFault, ResponseLimits, UrlOrigin,
+    host, unreachable,
 };
 
 /// Bytes of a body that travel together, and how many such may wait for their reader.
@@ -72,14 +73,14 @@ pub(super) struct StoreConnections {
 impl StoreConnections {
     pub(super) fn new(mut settings: HubSettings, cancel: CancelToken) -> Self {
         let direct = METADATA.iter().map(|&host| host.to_owned());
-        settings.proxies.add_direct(direct);
-        let hurried = HubSettings {
+        settings.net.proxies.add_direct(direct);
+        let hurried = NetSettings {
             idle_timeout: LAST_PATIENCE,
-            ..settings.clone()
+            ..settings.net.clone()
         };
         let disabled = std::env::var("AWS_EC2_METADATA_DISABLED");
         Self {
-            agents: Agents::new(settings.clone(), cancel.clone()),
+            agents: Agents::new(settings.net.clone(), cancel.clone()),
             last: Agents::new(hurried, CancelToken::new()),
             hub: (settings.endpoint.parse().ok()).and_then(|uri| UrlOrigin::of(&uri)),
             no_metadata: disabled.is_ok_and(|value| value.eq_ignore_ascii_case("true")),
@@ -310,7 +311,7 @@ impl Service {
     }
 
     fn limits(&self) -> &ResponseLimits {
-        &self.0.connections.settings.limits
+        &self.0.connections.settings.net.limits
     }
 
     /// Sends a body on, without its first `skip` bytes, and `most` bytes at most.
@@ -498,7 +499,7 @@ impl Service {
                 "",
                 &uri,
                 proxy,
-                &connections.settings,
+                &connections.settings.net,
                 "the address",
                 &error,
             ) {

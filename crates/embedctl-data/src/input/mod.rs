@@ -25,7 +25,8 @@ pub use crate::reading::csv_options::{CsvEscape, CsvOptions, CsvQuote, Delimiter
 pub use crate::reading::fields::{IdType, Keep, KeepType};
 pub use crate::reading::format::{InputFacts, InputFormat};
 pub use crate::reading::options::{
-    DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputOptions, Part, Share, WINDOW_BYTES,
+    BatchWindows, DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputOptions, InputRange, Part,
+    Share, WINDOW_BYTES,
 };
 pub use crate::reading::pace::WrittenSignal;
 pub use crate::reading::source::Source;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::reading::csv_options::CsvDialect;
 use crate::reading::fields::{IdType, KeepType};
 use crate::reading::format::InputFormat;
-use crate::reading::options::{ALL, ID, InputOptions, MOST_BYTES, Part};
+use crate::reading::options::{ALL, ID, InputOptions, InputRange, MOST_BYTES, Part};
 use crate::reading::source::{Planned, Source};
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{
@@ -243,10 +243,10 @@ fn check_text(source: &Planned, options: &InputOptions) -> Result<()> {
 }
 
 /// The parts that are read, in order, from the start on.
-pub(super) fn parts(sources: Vec<Planned>, options: &InputOptions) -> Result<Vec<Arc<Planned>>> {
-    let first = options.start.map_or(0, |start| start.source);
+pub(super) fn parts(sources: Vec<Planned>, range: &InputRange) -> Result<Vec<Arc<Planned>>> {
+    let first = range.start.map_or(0, |start| start.source);
     let wholes = (0..sources.len()).map(|source| (source, Part::Whole));
-    let asked: Vec<(usize, Part)> = match &options.shares {
+    let asked: Vec<(usize, Part)> = match &range.shares {
         None => wholes.collect(),
         Some(shares) => (shares.iter())
             .map(|share| (share.source as usize, share.part))
@@ -268,7 +268,7 @@ pub(super) fn parts(sources: Vec<Planned>, options: &InputOptions) -> Result<Vec
         if source.index < first {
             continue;
         }
-        let start = options.start.filter(|start| start.source == source.index);
+        let start = range.start.filter(|start| start.source == source.index);
         parts.push(Arc::new(Planned {
             part,
             start: start.map(|start| (start.lines, start.seek)),

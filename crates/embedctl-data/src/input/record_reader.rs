@@ -11,7 +11,7 @@ use crate::formats::parse::Parser;
 use crate::formats::reader::{FillEnd, Reader};
 use crate::position::{Position, Seek};
 use crate::reading::columns::InputColumns;
-use crate::reading::options::{InputOptions, MOST_BYTES};
+use crate::reading::options::{InputOptions, InputRange, MOST_BYTES};
 use crate::reading::pace::{WindowPacing, WrittenSignal};
 use crate::reading::places::{Partitions, PlaceColumns};
 use crate::reading::source::{Planned, Source, SourceOpener, Stdin};
@@ -91,31 +91,42 @@ impl RecordReader {
         let mut of_files = options.clone();
         Partitions::take(&sources, &mut of_files);
         plan::check_sources(&sources, &of_files)?;
-        Self::of(sources, options, stdin)
+        Self::of(sources, options, &InputRange::default(), stdin)
     }
 
-    /// The same sources without another inspection, read from their beginning with another stretch, other windows and
-    /// known types.
+    /// The same sources without another inspection, of which this range is read, in windows as these options say.
     ///
     /// # Errors
-    /// If a stretch is none of a source's.
-    pub fn again(self, options: InputOptions) -> Result<Self> {
-        Self::of(self.whole, options, self.stdin)
+    /// If a share is none of a source's.
+    pub fn again(self, options: InputOptions, range: &InputRange) -> Result<Self> {
+        let keeps_rejected = self.filling.keeps_rejected;
+        let mut reader = Self::of(self.whole, options, range, self.stdin)?;
+        reader.filling.keeps_rejected = keeps_rejected;
+        Ok(reader)
     }
 
-    fn of(sources: Vec<Planned>, mut options: InputOptions, stdin: Option<Stdin>) -> Result<Self> {
+    /// Reads of rejected records what can be read, into [`Window::rejected`]: for outputs in which they stay.
+    pub fn keep_rejected(&mut self) {
+        self.filling.keeps_rejected = true;
+    }
+
+    fn of(
+        sources: Vec<Planned>,
+        mut options: InputOptions,
+        range: &InputRange,
+        stdin: Option<Stdin>,
+    ) -> Result<Self> {
         let names: SourceNames = sources.iter().map(|source| source.name.clone()).collect();
         let partitions = Partitions::take(&sources, &mut options);
         let places = PlaceColumns::new(&options, partitions, &names)?;
         let mut columns = InputColumns::new(&options, places);
-        if let Some(schema) = &options.columns {
+        if let Some(schema) = &range.columns {
             columns.go_on(schema).map_err(Error::usage)?;
         }
         let window_bytes = options.window_bytes.min(MOST_BYTES);
         let options = Arc::new(options);
         let mut filling = OpenWindow::new(columns, options.window_rows, window_bytes);
         filling.left = options.limit;
-        filling.keeps_rejected = options.rejected_columns;
         filling
             .warnings
             .extend(plan::repeated_ids(&sources, &options));
@@ -123,7 +134,7 @@ impl RecordReader {
             names,
             total_bytes: sources.iter().map(|source| source.bytes).sum(),
             whole: sources.clone(),
-            sources: plan::parts(sources, &options)?,
+            sources: plan::parts(sources, range)?,
             stdin,
             opened: None,
             begun: 0,
@@ -260,7 +271,7 @@ impl RecordReader {
                 match opened.fill(&mut self.parser, &mut self.filling, &mut self.pace)? {
                     FillEnd::Window => return Ok(()),
                     // Of several streams in one source, each ends as the input does.
-                    FillEnd::End if self.options.streams => return Ok(()),
+                    FillEnd::End if self.options.batches.are_of_streams() => return Ok(()),
                     FillEnd::End => {
                         self.consumed += opened.consumed();
                         self.opened = None;
@@ -314,7 +325,7 @@ impl RecordReader {
     }
 
     /// For record batches that are answered one by one: opens the first stream of the source, or under
-    /// [`InputOptions::streams`] the next one, once [`RecordReader::next_window`] has come to the end of the one
+    /// [`BatchWindows::WholeOfStreams`](crate::input::BatchWindows) the next one, once [`RecordReader::next_window`] has come to the end of the one
     /// before. Its schema; `None`: there is no more.
     ///
     /// # Errors
@@ -325,7 +336,9 @@ impl RecordReader {
         }
         self.failed = true;
         let more = match &mut self.opened {
-            Some(opened) => self.options.streams && opened.next_stream(&mut self.filling)?,
+            Some(opened) => {
+                self.options.batches.are_of_streams() && opened.next_stream(&mut self.filling)?
+            }
             None => self.begun < self.sources.len() && self.begin()?,
         };
         self.failed = false;

@@ -7,9 +7,9 @@
 use std::collections::VecDeque;
 
 use crate::reading::unsound;
-use crate::record::{Origin, Reject, Texts, Window};
-use arrow::array::{BooleanArray, RecordBatch};
-use arrow::compute::{concat_batches, filter_record_batch};
+use crate::record::{Texts, Window};
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
 use embedctl_common::error::Result;
 
 /// Draws from the windows of an input.
@@ -24,11 +24,10 @@ pub(super) struct Sampler {
     threshold: u64,
 }
 
-/// The rest of a window, with the keys of its texts and of its rejects.
+/// The rest of a window, with the keys of its records.
 struct Candidates {
     window: Window,
-    texts: Vec<u64>,
-    rejects: Vec<u64>,
+    keys: Vec<u64>,
 }
 
 impl Sampler {
@@ -45,28 +44,8 @@ impl Sampler {
 
     /// Takes a window's candidates.
     pub(super) fn take(&mut self, window: Window) -> Result<()> {
-        let place = |origin: &Origin| (origin.source, origin.line);
-        let (mut texts, mut rejects) = (Vec::new(), Vec::new());
-        // Records have their numbers in the input's order, rejected ones too.
-        let mut bad = window
-            .rejects
-            .iter()
-            .map(|reject| place(&reject.origin))
-            .peekable();
-        for origin in &window.origins {
-            while bad.next_if(|reject| *reject < place(origin)).is_some() {
-                rejects.push(self.key());
-            }
-            texts.push(self.key());
-        }
-        for _ in bad {
-            rejects.push(self.key());
-        }
-        let candidates = Candidates {
-            window,
-            texts,
-            rejects,
-        };
+        let keys = window.slots.iter().map(|_| self.key()).collect();
+        let candidates = Candidates { window, keys };
         let candidates = candidates.below(self.threshold)?;
         self.held += candidates.records();
         self.candidates.push(candidates);
@@ -101,9 +80,7 @@ impl Sampler {
             return Ok(());
         }
         let all = self.candidates.iter();
-        let mut keys: Vec<u64> = all
-            .flat_map(|one| one.texts.iter().chain(&one.rejects).copied())
-            .collect();
+        let mut keys: Vec<u64> = all.flat_map(|one| one.keys.iter().copied()).collect();
         self.threshold = match self.most.checked_sub(1) {
             Some(last) => *keys.select_nth_unstable(last).1,
             None => 0,
@@ -144,45 +121,15 @@ fn mix(mut number: u64) -> u64 {
 
 impl Candidates {
     fn records(&self) -> usize {
-        self.texts.len() + self.rejects.len()
+        self.keys.len()
     }
 
     /// Those whose key is not above `threshold`.
-    fn below(self, threshold: u64) -> Result<Self> {
-        let stays: Vec<bool> = self.texts.iter().map(|key| *key <= threshold).collect();
-        let mut window = self.window;
-        if let Some(batch) = &window.batch {
-            // Its rows are texts and rejects, in the order in which they stand there.
-            let origins = window.origins.iter().zip(&self.texts);
-            let rejects = window.rejects.iter().map(|reject| &reject.origin);
-            let rows = origins.chain(rejects.zip(&self.rejects));
-            let mut rows: Vec<_> = rows.map(|(at, key)| (at.line, *key <= threshold)).collect();
-            rows.sort_unstable();
-            let stays: Vec<bool> = rows.into_iter().map(|(_, stays)| stays).collect();
-            let batch = filter_record_batch(batch, &BooleanArray::from(stays));
-            window.batch = Some(batch.map_err(unsound)?);
-        }
-        window.retain(stays)?;
-        let rejects = std::mem::take(&mut window.rejects)
-            .into_iter()
-            .zip(&self.rejects);
-        window.rejects = rejects
-            .filter(|(_, key)| **key <= threshold)
-            .map(|(reject, _)| reject)
-            .collect::<Vec<Reject>>();
-        if let Some(rejected) = &window.rejected {
-            let stays: Vec<bool> = self.rejects.iter().map(|key| *key <= threshold).collect();
-            let rejected = filter_record_batch(rejected, &BooleanArray::from(stays));
-            window.rejected = Some(rejected.map_err(unsound)?);
-        }
-        let (mut texts, mut rejects) = (self.texts, self.rejects);
-        texts.retain(|key| *key <= threshold);
-        rejects.retain(|key| *key <= threshold);
-        Ok(Self {
-            window,
-            texts,
-            rejects,
-        })
+    fn below(mut self, threshold: u64) -> Result<Self> {
+        let stays: Vec<bool> = self.keys.iter().map(|key| *key <= threshold).collect();
+        self.window.retain(&stays)?;
+        self.keys.retain(|key| *key <= threshold);
+        Ok(self)
     }
 }
 
@@ -213,8 +160,7 @@ fn joined(windows: Vec<Window>) -> Result<Option<Window>> {
     let mut texts: Texts = joined.texts.iter().collect();
     for window in all {
         window.texts.iter().for_each(|text| texts.push(text));
-        joined.origins.extend(window.origins);
-        joined.rejects.extend(window.rejects);
+        joined.slots.extend(window.slots);
         joined.warnings.extend(window.warnings);
         joined.has_id_field |= window.has_id_field;
         joined.consumed = window.consumed;

@@ -93,7 +93,7 @@ pub fn create(
         names,
         names_files: options.names_files,
         streams: options.streams,
-        clock: Arc::clone(&options.clock),
+        clock: Arc::clone(files.clock()),
     })
 }
 

@@ -53,9 +53,6 @@ pub struct InputOptions {
     pub window_rows: usize,
     /// Bytes of text, ids and kept fields after which a window is closed.
     pub window_bytes: usize,
-    /// Reads of rejected records what can be read, into [`crate::record::Window::rejected`]: for outputs in which
-    /// they stay.
-    pub rejected_columns: bool,
     /// Adds the columns `file` and `line`, which say where each record stood.
     pub source_columns: bool,
     /// Reads that many records, from the beginning.
@@ -64,12 +61,40 @@ pub struct InputOptions {
     pub sample: Option<u64>,
     /// The seed of the draw.
     pub seed: u64,
-    /// Makes each record batch of a table a window of its own, whatever its size, with all of its columns in
-    /// [`crate::record::Window::batch`].
-    pub window_per_batch: bool,
-    /// Whether standard input holds Arrow stream after stream: each ends as an input does, and
+    /// How the record batches of tables become windows.
+    pub batches: BatchWindows,
+}
+
+/// How the record batches of a table become windows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BatchWindows {
+    /// Windows are cut from them by the limits of windows.
+    #[default]
+    Cut,
+    /// Each is a window of its own, whatever its size, with all of its columns in [`crate::record::Window::batch`].
+    Whole,
+    /// The same, of standard input that holds Arrow stream after stream: each ends as an input does, and
     /// [`crate::input::RecordReader::next_stream`] goes on.
-    pub streams: bool,
+    WholeOfStreams,
+}
+
+impl BatchWindows {
+    /// Whether each is a window of its own.
+    #[must_use]
+    pub fn are_whole(self) -> bool {
+        self != Self::Cut
+    }
+
+    /// Whether one stream may follow another.
+    #[must_use]
+    pub fn are_of_streams(self) -> bool {
+        self == Self::WholeOfStreams
+    }
+}
+
+/// The part of an input that is read, and what an earlier run knew of it. Everything by default.
+#[derive(Debug, Clone, Default)]
+pub struct InputRange {
     /// Where to begin, as an earlier run's [`crate::record::Window::position`] says; what comes before it is not
     /// read. Types of kept fields that no `NAME:TYPE` and no table gives are decided anew, by the first
     /// window from there, unless `columns` says them.
@@ -196,16 +221,11 @@ impl Default for InputOptions {
             max_record_bytes: DEFAULT_MAX_RECORD_BYTES,
             window_rows: DEFAULT_WINDOW_ROWS,
             window_bytes: WINDOW_BYTES,
-            rejected_columns: false,
             source_columns: false,
             limit: None,
             sample: None,
             seed: 0,
-            window_per_batch: false,
-            streams: false,
-            start: None,
-            columns: None,
-            shares: None,
+            batches: BatchWindows::Cut,
         }
     }
 }

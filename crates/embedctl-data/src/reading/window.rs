@@ -7,7 +7,7 @@ use super::cells::Cell;
 use super::columns::InputColumns;
 use super::unsound;
 use crate::position::Position;
-use crate::record::{Origin, RecordFields, Reject, Texts, Window};
+use crate::record::{Origin, RecordFields, Reject, Slot, Texts, Window};
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::{concat_batches, filter_record_batch};
 use embedctl_common::error::{Cause, Result};
@@ -65,11 +65,8 @@ pub(crate) struct OpenWindow {
     pub warnings: Vec<String>,
     /// Whether rejected records have rows among the columns, too.
     pub keeps_rejected: bool,
-    /// Whether each row of the columns is one of a text, where they do.
-    stays: Vec<bool>,
+    slots: Vec<Slot>,
     texts: Texts,
-    origins: Vec<Origin>,
-    rejects: Vec<Reject>,
     /// The records themselves, while the types of columns are undecided: any may be rejected yet.
     held: Vec<HeldRecord>,
     bytes: usize,
@@ -94,10 +91,8 @@ impl OpenWindow {
             left: None,
             warnings: Vec::new(),
             keeps_rejected: false,
-            stays: Vec::new(),
+            slots: Vec::new(),
             texts: Texts::default(),
-            origins: Vec::new(),
-            rejects: Vec::new(),
             held: Vec::new(),
             bytes: 0,
             rows: most_rows,
@@ -113,7 +108,7 @@ impl OpenWindow {
 
     /// How many records were gathered, rejected ones counted.
     pub(crate) fn records(&self) -> usize {
-        self.origins.len() + self.rejects.len()
+        self.slots.len()
     }
 
     /// Whether there is nothing to make a window of.
@@ -176,7 +171,7 @@ impl OpenWindow {
                 Ok(text) => {
                     self.bytes += text.len();
                     self.texts.push(&text);
-                    self.origins.push(origin);
+                    self.slots.push(Slot::Text(origin));
                 }
                 Err((cause, fields)) => self.refuse(origin, cause, b"", fields),
             }
@@ -184,10 +179,7 @@ impl OpenWindow {
             origin.offset += 1;
         }
         self.pieces.push(match self.keeps_rejected {
-            true => {
-                self.stays.extend(&stays);
-                columns
-            }
+            true => columns,
             false => filter(columns, stays)?,
         });
         Ok(())
@@ -219,11 +211,8 @@ impl OpenWindow {
         let columns = record.kept.len() * size_of::<u64>();
         self.bytes += record.text.len() + record.id.bytes() + kept + columns;
         self.texts.push(&record.text);
-        self.origins.push(origin);
+        self.slots.push(Slot::Text(origin));
         self.columns.push(origin, &record.id, &record.kept);
-        if self.keeps_rejected {
-            self.stays.push(true);
-        }
     }
 
     /// Takes a record that cannot be embedded, with its fields, as far as there are any; `known` is what is known of its
@@ -240,7 +229,6 @@ impl OpenWindow {
             let known = known(&self.columns);
             self.bytes += known.id.bytes() + known.kept.iter().map(Cell::bytes).sum::<usize>();
             self.columns.push(origin, &known.id, &known.kept);
-            self.stays.push(false);
         }
         let fields = fields(&self.columns);
         self.refuse(origin, cause, raw, fields);
@@ -250,42 +238,48 @@ impl OpenWindow {
         let raw = raw_start(raw).to_vec();
         let remedy = cause.remedy.as_ref().map_or(0, String::len);
         self.bytes += cause.reason.len() + remedy + raw.len() + fields.members().len();
-        self.rejects.push(Reject {
+        self.slots.push(Slot::Reject(Box::new(Reject {
             origin,
             cause,
             raw,
             fields,
-        });
+        })));
     }
 
     /// Closes the window and starts the next.
     pub(crate) fn close(&mut self, consumed: u64, position: Position) -> Result<Window> {
-        let mut stays = match self.keeps_rejected {
-            true => std::mem::take(&mut self.stays),
-            false => vec![true; self.origins.len()],
-        };
+        let mut slots = std::mem::take(&mut self.slots);
+        let mut texts = std::mem::take(&mut self.texts);
+        let held = std::mem::take(&mut self.held);
+        let keeps_rejected = self.keeps_rejected;
+        // Whether a record that is a text, or was one, has a row among the columns.
+        let has_row = |is_text: bool| is_text || keeps_rejected;
         // Without any row there is nothing to decide by: the next window counts as the first.
-        let mut misfits = match self.columns.undecided() && !stays.is_empty() {
+        let has_rows = slots.iter().any(|slot| has_row(slot.is_text()));
+        let misfits = match self.columns.undecided() && has_rows {
             true => self.columns.decide(),
             false => BTreeMap::new(),
         };
-        if !stays.is_empty() {
+        if has_rows {
             self.columns.fix();
         }
-        // Of the texts, by their numbers; records that were rejected before are not rejected again.
-        let mut late = BTreeMap::new();
-        let of_texts = stays.iter_mut().enumerate().filter(|(_, stays)| **stays);
-        for (text, (row, stays)) in of_texts.enumerate() {
-            if let Some(cause) = misfits.remove(&row) {
-                late.insert(text, cause);
-                *stays = false;
-            }
+        let were_texts: Vec<bool> = slots.iter().map(Slot::is_text).collect();
+        if !misfits.is_empty() {
+            reject_misfits(&mut slots, misfits, held, has_row);
+            let own = were_texts.iter().zip(&slots).filter(|(was, _)| **was);
+            let own = own.zip(texts.iter());
+            texts = own
+                .filter(|((_, slot), _)| slot.is_text())
+                .map(|(_, text)| text)
+                .collect();
         }
-        let records = self.records() as u64;
+        let rows = were_texts.iter().zip(&slots);
+        let rows = rows.filter(|(was_text, _)| has_row(**was_text));
+        let stays: Vec<bool> = rows.map(|(_, slot)| slot.is_text()).collect();
+        let records = slots.len() as u64;
         self.left = self.left.map(|left| left.saturating_sub(records));
         self.bytes = 0;
         self.rows = self.rows.saturating_mul(2).min(self.most_rows);
-        let held = std::mem::take(&mut self.held);
         let columns = match std::mem::take(&mut self.pieces) {
             pieces if pieces.is_empty() => self.columns.finish()?,
             pieces if pieces.len() == 1 => pieces.into_iter().next().expect("there is one"),
@@ -298,20 +292,18 @@ impl OpenWindow {
             }
             false => None,
         };
-        let window = Window {
+        Ok(Window {
+            slots,
+            texts,
             columns: filter(columns, stays)?,
             rejected,
-            texts: std::mem::take(&mut self.texts),
-            origins: std::mem::take(&mut self.origins),
-            rejects: std::mem::take(&mut self.rejects),
             consumed,
             position,
             batch: self.whole.take(),
             warnings: std::mem::take(&mut self.warnings),
             has_id_field: self.columns.has_found_ids(),
             mark: None,
-        };
-        Ok(without(window, late, held))
+        })
     }
 }
 
@@ -319,31 +311,30 @@ fn raw_start(raw: &[u8]) -> &[u8] {
     &raw[..raw.len().min(Reject::RAW_BYTES)]
 }
 
-/// Makes rejects of some of a window's texts.
-fn without(
-    mut window: Window,
-    rejected: BTreeMap<usize, Cause>,
-    mut held: Vec<HeldRecord>,
-) -> Window {
-    if rejected.is_empty() {
-        return window;
+/// Makes rejects of the texts with a value that does not fit into its column; `misfits` has them by their rows, and `held`
+/// each text's record.
+fn reject_misfits(
+    slots: &mut [Slot],
+    mut misfits: BTreeMap<usize, Cause>,
+    held: Vec<HeldRecord>,
+    has_row: impl Fn(bool) -> bool,
+) {
+    let rows = slots.iter_mut().filter(|slot| has_row(slot.is_text()));
+    let mut held = held.into_iter();
+    for (row, slot) in rows.enumerate() {
+        // Records that were rejected before are not rejected again.
+        let Slot::Text(origin) = *slot else { continue };
+        let record = held.next();
+        if let Some(cause) = misfits.remove(&row) {
+            let record = record.expect("texts are held while the types of columns are undecided");
+            *slot = Slot::Reject(Box::new(Reject {
+                origin,
+                cause,
+                raw: record.raw.into(),
+                fields: record.fields,
+            }));
+        }
     }
-    let stays = |row: &usize| !rejected.contains_key(row);
-    let rows: Vec<usize> = (0..window.origins.len()).filter(stays).collect();
-    window.texts = rows.iter().map(|&row| window.texts.get(row)).collect();
-    let origins = rows.iter().map(|&row| window.origins[row]).collect();
-    let all = std::mem::replace(&mut window.origins, origins);
-    for (row, cause) in rejected {
-        window.rejects.push(Reject {
-            origin: all[row],
-            cause,
-            raw: held[row].raw.to_vec(),
-            fields: std::mem::take(&mut held[row].fields),
-        });
-    }
-    let place = |reject: &Reject| (reject.origin.source, reject.origin.line);
-    window.rejects.sort_by_key(place);
-    window
 }
 
 fn filter(columns: RecordBatch, stays: Vec<bool>) -> Result<RecordBatch> {

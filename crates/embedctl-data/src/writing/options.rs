@@ -15,7 +15,6 @@ use embedctl_common::named::named;
 use embedctl_common::setting::{
     CALIBRATION, DTYPE, OUTPUT, OUTPUT_FORMAT, SPARSE_TOKENS, VECTOR_TYPE, VECTORS,
 };
-use embedctl_common::stage::Clock;
 
 /// Name of the vectors' column, where none is given.
 pub const EMBEDDING: &str = "embedding";
@@ -75,8 +74,6 @@ pub struct OutputOptions {
     pub nullable: bool,
     /// Whether the output is Arrow stream after stream, each begun and ended by the caller.
     pub streams: bool,
-    /// Counts the processor time of threads that write beside the caller's.
-    pub clock: Arc<Clock>,
 }
 
 impl OutputOptions {

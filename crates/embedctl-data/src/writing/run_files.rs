@@ -1,4 +1,4 @@
-//! The resources of a run's writers: its list of files, and the object stores.
+//! The resources of a run's writers: its list of files, the object stores, and the clock of their threads.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -6,13 +6,16 @@ use std::sync::{Arc, OnceLock};
 use super::sidecar::SIDECARS;
 use embedctl_common::atomic::{AtomicSet, PendingFiles};
 use embedctl_common::error::{Error, Result};
+use embedctl_common::stage::Clock;
 use embedctl_storage::Storage;
 
-/// The files that one run has begun and not yet published, and the stores that it may write to. Clones share both.
+/// The files that one run has begun and not yet published, the stores that it may write to, and the processor time of its
+/// writers' threads. Clones share all of them.
 #[derive(Debug, Clone, Default)]
 pub struct RunFiles {
     pub(super) pending: PendingFiles,
     storage: Arc<OnceLock<Storage>>,
+    clock: Arc<Clock>,
 }
 
 impl RunFiles {
@@ -20,6 +23,21 @@ impl RunFiles {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The same files and stores, with a clock that begins at nothing: for another run.
+    #[must_use]
+    pub fn with_new_clock(&self) -> Self {
+        Self {
+            clock: Arc::default(),
+            ..self.clone()
+        }
+    }
+
+    /// Counts the processor time of threads that write beside the caller's.
+    #[must_use]
+    pub fn clock(&self) -> &Arc<Clock> {
+        &self.clock
     }
 
     /// Removes every file that the run has begun to write and not published, for an exit that runs no destructors

@@ -14,7 +14,7 @@ use embedctl::storage::StorageOption;
 use embedctl::tokenize::ChunkBy;
 
 use super::engine::EngineArgs;
-use super::model::ModelArgs;
+use super::model::{ModelArgs, VectorModelArgs};
 use super::values::{
     NamedValueParser, chunk_by, id_type, input_format, on_error, output_format, positive,
     vector_type, whole,
@@ -30,6 +30,13 @@ use super::values::{
     override_usage = "embedctl embed [OPTIONS] --output <OUT> [INPUT]..."
 )]
 pub struct EmbedArgs {
+    #[command(flatten)]
+    pub run: RunArgs<VectorArgs>,
+}
+
+/// What `embed` and `score` have in common; `N` are the options about the numbers of a row alone.
+#[derive(Debug, Args)]
+pub struct RunArgs<N: Args> {
     /// Files, folders, patterns or addresses, read in this order; '-' or none: standard input
     ///
     /// The file extension decides the format: .txt is text, one record per line; .jsonl and .ndjson are JSON objects,
@@ -46,9 +53,9 @@ pub struct EmbedArgs {
     #[command(flatten)]
     pub input: InputArgs,
     #[command(flatten)]
-    pub chunks: ChunkArgs,
-    #[command(flatten)]
     pub model: ModelArgs,
+    #[command(flatten)]
+    pub numbers: N,
     #[command(flatten)]
     pub engine: EngineArgs,
     #[command(flatten)]
@@ -56,9 +63,20 @@ pub struct EmbedArgs {
     #[command(flatten)]
     pub records: BadRecordArgs,
     #[command(flatten)]
-    pub numbers: NumberArgs,
+    pub stats: StatsArgs,
     #[command(flatten)]
     pub stores: StoreArgs,
+}
+
+/// Options about vectors, which mean nothing for scores.
+#[derive(Debug, Args)]
+pub struct VectorArgs {
+    #[command(flatten)]
+    pub model: VectorModelArgs,
+    #[command(flatten)]
+    pub components: ComponentArgs,
+    #[command(flatten)]
+    pub chunks: ChunkArgs,
 }
 
 /// Settings of object stores.
@@ -91,34 +109,9 @@ pub struct OutputArgs {
     #[arg(short = 'f', long, value_name = "FORMAT", value_parser = output_format(), visible_alias = "format")]
     pub output_format: Option<OutputFormat>,
 
-    /// Type of the vector components [default: f32; int8 for i8bin, uint8 for u8bin]
-    ///
-    /// f32, f16, int8, uint8, binary or ubinary (one bit per component, packed into bytes), quantized as in
-    /// sentence-transformers. int8 and uint8 need --calibration.
-    #[arg(
-        long,
-        value_name = "TYPE",
-        value_parser = NamedValueParser::new(Dtype::ALL.map(Dtype::name), str::parse::<Dtype>),
-        hide_possible_values = true
-    )]
-    pub dtype: Option<Dtype>,
-
-    /// File with the range of each component, for quantization to int8 and uint8
-    ///
-    /// Vectors of the same model in any output format, in float32 or float16; or JSON with the lists min and max,
-    /// such as the provenance of an earlier output. May be an address.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub calibration: Option<PathBuf>,
-
     /// List type of the vectors in Parquet and Arrow [default: fixed; list in Parquet with --on-error null]
     #[arg(long, value_name = "KIND", value_parser = vector_type())]
     pub vector_type: Option<VectorType>,
-
-    /// Write sparse vectors as maps from tokens to weights, as Elasticsearch and OpenSearch take them
-    ///
-    /// In place of indices and values. For Parquet, Arrow and JSONL.
-    #[arg(long)]
-    pub sparse_tokens: bool,
 
     /// Name of the vector column [default: embedding]
     #[arg(long, value_name = "NAME", visible_alias = "embedding-column")]
@@ -164,6 +157,36 @@ pub struct OutputArgs {
     /// the output from a short measurement. Prints to standard output, with --log-format json as one object.
     #[arg(long)]
     pub dry_run: bool,
+}
+
+/// The form of a vector's components.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Vectors")]
+pub struct ComponentArgs {
+    /// Type of the vector components [default: f32; int8 for i8bin, uint8 for u8bin]
+    ///
+    /// f32, f16, int8, uint8, binary or ubinary (one bit per component, packed into bytes), quantized as in
+    /// sentence-transformers. int8 and uint8 need --calibration.
+    #[arg(
+        long,
+        value_name = "TYPE",
+        value_parser = NamedValueParser::new(Dtype::ALL.map(Dtype::name), str::parse::<Dtype>),
+        hide_possible_values = true
+    )]
+    pub dtype: Option<Dtype>,
+
+    /// File with the range of each component, for quantization to int8 and uint8
+    ///
+    /// Vectors of the same model in any output format, in float32 or float16; or JSON with the lists min and max,
+    /// such as the provenance of an earlier output. May be an address.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub calibration: Option<PathBuf>,
+
+    /// Write sparse vectors as maps from tokens to weights, as Elasticsearch and OpenSearch take them
+    ///
+    /// In place of indices and values. For Parquet, Arrow and JSONL.
+    #[arg(long)]
+    pub sparse_tokens: bool,
 }
 
 /// How records are read.
@@ -384,7 +407,7 @@ pub struct BadRecordArgs {
 /// Files for other programs.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Numbers for machines")]
-pub struct NumberArgs {
+pub struct StatsArgs {
     /// JSON file for the summary, written during the run and at its end
     ///
     /// The file is replaced as a whole each time, also if the run fails. docs/numbers.md describes its keys.

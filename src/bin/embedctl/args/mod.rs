@@ -33,12 +33,12 @@ pub use bench::BenchArgs;
 pub use config::ConfigArgs;
 pub use devices::DevicesArgs;
 pub use download::DownloadArgs;
-pub use embed::{EmbedArgs, InputArgs, NumberArgs, OutputArgs};
+pub use embed::{EmbedArgs, InputArgs, OutputArgs, RunArgs, StatsArgs, VectorArgs};
 pub use engine::EngineArgs;
 pub use export::ExportArgs;
 pub use info::InfoArgs;
 pub use inspect::InspectArgs;
-pub use model::OverrideArgs;
+pub use model::{OverrideArgs, TextArgs, VectorModelArgs};
 pub use score::ScoreArgs;
 pub use search::{HitFormat, SearchArgs};
 #[cfg(feature = "serve")]
@@ -80,8 +80,8 @@ impl Args {
     /// Whether TensorRT takes part in this process's own run and must be kept from `TensorFloat-32`.
     pub fn wants_no_tf32(&self) -> bool {
         match &self.command {
-            Command::Embed(embed) => embed.engine.wants_no_tf32(),
-            Command::Score(score) => score.embed.engine.wants_no_tf32(),
+            Command::Embed(embed) => embed.run.engine.wants_no_tf32(),
+            Command::Score(score) => score.run.engine.wants_no_tf32(),
             #[cfg(feature = "serve")]
             Command::Serve(serve) => serve.engine.wants_no_tf32(),
             _ => false,
@@ -285,14 +285,9 @@ pub fn parse(line: &CommandLine) -> Result<Args, clap::Error> {
         let reason = "EMBEDCTL_ORT_LIB must name an absolute path; --ort-lib may name another\n";
         return Err(command().error(clap::error::ErrorKind::ValueValidation, reason));
     }
-    let scoring = matches.subcommand_matches("score");
-    let of_vectors = scoring.and_then(score::given_of_vectors);
     let mut args =
         Args::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command()))?;
     args.variables = variables;
-    if let Command::Score(args) = &mut args.command {
-        args.of_vectors = of_vectors;
-    }
     Ok(args)
 }
 

@@ -26,21 +26,26 @@ pub struct ModelArgs {
     pub model: String,
 
     #[command(flatten)]
-    pub overrides: OverrideArgs,
+    pub texts: TextArgs,
 }
 
 /// Options that override a model's files.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Model")]
 pub struct OverrideArgs {
+    #[command(flatten)]
+    pub texts: TextArgs,
+    #[command(flatten)]
+    pub vectors: VectorModelArgs,
+}
+
+/// Options that override a model's files, whether it gives vectors or scores.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Model")]
+pub struct TextArgs {
     #[command(flatten)]
     pub onnx: OnnxArgs,
     #[command(flatten)]
-    pub tokens: TokenArgs,
-
-    /// Whether to scale vectors to length 1; overrides the model's files
-    #[arg(long, value_name = "BOOL", action = ArgAction::Set)]
-    pub normalize: Option<bool>,
+    pub length: LengthArgs,
 
     /// Text to put before every record
     #[arg(long, value_name = "TEXT", conflicts_with = "prompt_name")]
@@ -52,6 +57,18 @@ pub struct OverrideArgs {
     /// are empty, and a note says so.
     #[arg(long, value_name = "NAME")]
     pub prompt_name: Option<String>,
+}
+
+/// Options that override how a model gives vectors.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Model")]
+pub struct VectorModelArgs {
+    #[command(flatten)]
+    pub pooling: PoolingArgs,
+
+    /// Whether to scale vectors to length 1; overrides the model's files
+    #[arg(long, value_name = "BOOL", action = ArgAction::Set)]
+    pub normalize: Option<bool>,
 
     /// Components of a vector to keep (Matryoshka models)
     ///
@@ -126,8 +143,17 @@ impl KindArgs {
 
 /// Pooling and token limits.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Model")]
 pub struct TokenArgs {
+    #[command(flatten)]
+    pub pooling: PoolingArgs,
+    #[command(flatten)]
+    pub length: LengthArgs,
+}
+
+/// How states of tokens become a vector.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Model")]
+pub struct PoolingArgs {
     /// Pooling mode; several, separated by commas, are concatenated
     ///
     /// Modes: cls, max, mean, mean_sqrt_len_tokens, weightedmean, lasttoken. Default: as in the model's files.
@@ -139,7 +165,12 @@ pub struct TokenArgs {
         hide_possible_values = true
     )]
     pub pooling: Option<Vec<PoolingMode>>,
+}
 
+/// The limit of a record's tokens.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Model")]
+pub struct LengthArgs {
     /// Most tokens per record; longer records are truncated and counted
     #[arg(long, value_name = "TOKENS", value_parser = positive)]
     pub max_length: Option<usize>,

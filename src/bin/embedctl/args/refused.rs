@@ -72,6 +72,9 @@ pub(super) fn improved(mut error: Error, arguments: &[OsString]) -> Error {
         }
         ErrorKind::UnknownArgument => {
             let given = text(&error, ContextKind::InvalidArg).unwrap_or_default();
+            if let Some(refused) = of_vectors(&given, arguments) {
+                return refused;
+            }
             // An unknown option is not a file name, so `-- OPTION` is no help.
             if given.starts_with("--") {
                 error.remove(ContextKind::Suggested);
@@ -90,6 +93,23 @@ pub(super) fn improved(mut error: Error, arguments: &[OsString]) -> Error {
         _ => {}
     }
     error
+}
+
+/// The error for an option of `embed` that was given to `score`: what both have in common is about records, and the others
+/// are about vectors.
+fn of_vectors(given: &str, arguments: &[OsString]) -> Option<Error> {
+    let name = given.strip_prefix("--")?;
+    let mut command = super::command();
+    command.build();
+    let is_score = (arguments.iter().skip(1))
+        .find_map(|word| command.find_subcommand(word))
+        .is_some_and(|asked| asked.get_name() == "score");
+    let mut known = command.find_subcommand("embed")?.get_arguments();
+    let is_known = known.any(|arg| arg.get_long() == Some(name));
+    (is_score && is_known).then(|| {
+        let reason = format!("{given} is about vectors, but `score` writes scores; leave it out\n");
+        super::command().error(ErrorKind::UnknownArgument, reason)
+    })
 }
 
 /// The right spelling for a value that other tools spell otherwise, or that is missing.

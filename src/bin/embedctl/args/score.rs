@@ -1,57 +1,26 @@
-//! Options of `embedctl score`: those of `embed`, without what is about vectors alone.
+//! Options of `embedctl score`: those that it has in common with `embed`, and those about scores.
 
 use clap::builder::Resettable;
-use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, Command};
+use clap::{Args, Command};
 
-use super::embed::EmbedArgs;
+use super::embed::RunArgs;
 use super::values::positive;
 
 /// The model that scores pairs where none is named.
 const DEFAULT_MODEL: &str = "cross-encoder/ms-marco-MiniLM-L6-v2";
-
-/// Arguments of `embed` that say something of vectors, and nothing of scores.
-const OF_VECTORS: [&str; 16] = [
-    "dtype",
-    "calibration",
-    "chunk",
-    "chunk_tokens",
-    "chunk_overlap",
-    "chunk_text",
-    "chunk_id",
-    "late",
-    "pooling",
-    "normalize",
-    "dimensions",
-    "vectors",
-    "task",
-    "max_active_dims",
-    "pool_factor",
-    "sparse_tokens",
-];
-
-/// The first argument about vectors that was given to `score`.
-pub fn given_of_vectors(matches: &ArgMatches) -> Option<&'static str> {
-    let is_given = |name: &&str| {
-        let source = matches.value_source(name);
-        source.is_some_and(|source| source != ValueSource::DefaultValue)
-    };
-    OF_VECTORS.into_iter().find(is_given)
-}
 
 /// Score pairs of texts with a reranker, or single texts with a classifier
 ///
 /// Reads records, runs the model, and writes the scores of each record, in the input's order: the column score, or
 /// scores and label where the model has several labels. The output appears under its name only when it is complete.
 #[derive(Debug, Args)]
+#[command(
+    after_long_help = EXAMPLES,
+    override_usage = "embedctl score [OPTIONS] --output <OUT> [INPUT]..."
+)]
 pub struct ScoreArgs {
     #[command(flatten)]
-    pub embed: EmbedArgs,
-    #[command(flatten)]
-    pub scores: ScoringArgs,
-    /// The first argument about vectors that was given; they are refused.
-    #[arg(skip)]
-    pub of_vectors: Option<&'static str>,
+    pub run: RunArgs<ScoringArgs>,
 }
 
 /// The texts to score, and the columns that are written.
@@ -73,20 +42,9 @@ pub struct ScoringArgs {
     pub top_labels: Option<usize>,
 }
 
-/// The command as it is shown: the options of `embed` that mean nothing here are hidden, and refused where they are given.
+/// The command as it is shown: the model that is taken where none is named, and what options mean for scores.
 pub fn shown(command: Command) -> Command {
-    let command = OF_VECTORS.iter().fold(command, |command, name| {
-        command.mut_arg(name, |arg| arg.hide(true))
-    });
     command
-        .about("Score pairs of texts with a reranker, or single texts with a classifier")
-        .long_about(
-            "Score pairs of texts with a reranker, or single texts with a classifier\n\nReads records, runs the model, and \
-             writes the scores of each record, in the input's order: the column score, or scores and label where the \
-             model has several labels. The output appears under its name only when it is complete.",
-        )
-        .override_usage("embedctl score [OPTIONS] --output <OUT> [INPUT]...")
-        .after_long_help(EXAMPLES)
         .mut_arg("model", |arg| arg.env(Resettable::Reset).default_value(DEFAULT_MODEL))
         .mut_arg("embedding_field", |arg| {
             arg.help("Name of the column of scores [default: score, or scores]")

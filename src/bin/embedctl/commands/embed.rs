@@ -8,13 +8,13 @@ use anyhow::Context;
 use embedctl::cancel::CancelToken;
 use embedctl::engine::{EngineOptions, Provider, ProviderChoice};
 use embedctl::input::{
-    self, DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputFormat, InputOptions, Keep, Source,
-    WINDOW_BYTES,
+    self, BatchWindows, DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputFormat, InputOptions,
+    Keep, Source, WINDOW_BYTES,
 };
 use embedctl::job::{JobOptions, is_inside};
 use embedctl::model::ModelOptions;
 use embedctl::output::{Calibration, Destination, OutputFormat, OutputOptions, RunFiles};
-use embedctl::pipeline::{EmbedOptions, OnError, RunPlan};
+use embedctl::pipeline::{EmbedOptions, OnError, RunPlan, Summary};
 use embedctl::progress::Progress;
 use embedctl::survey;
 use embedctl::tokenize::Chunking;
@@ -22,7 +22,8 @@ use embedctl_common::user_cache;
 
 use super::{resume, stores};
 use crate::args::{
-    Devices, EmbedArgs, EngineArgs, InputArgs, MessageArgs, OutputArgs, OverrideArgs,
+    Devices, EmbedArgs, EngineArgs, InputArgs, MessageArgs, OutputArgs, OverrideArgs, RunArgs,
+    TextArgs, VectorArgs, VectorModelArgs,
 };
 use crate::crash;
 use crate::exit::ExitCode;
@@ -38,7 +39,9 @@ pub fn run(
     messages: &MessageArgs,
     printer: &Printer,
 ) -> Result<ExitCode, CommandFailure> {
-    run_with(args, request(args, messages, printer)?, messages, printer)
+    let run = &args.run;
+    let request = with_vectors(&run.numbers, request(run, messages, printer)?)?;
+    run_with(run, request, messages, printer)
 }
 
 /// What the command line asks for.
@@ -46,32 +49,34 @@ pub(super) struct EmbedRequest {
     pub(super) model: ModelOptions,
     pub(super) engine: EngineOptions,
     pub(super) run: EmbedOptions,
+    /// The file of the components' ranges.
+    calibration: Option<PathBuf>,
 }
 
 /// Runs what was asked for.
-pub(super) fn run_with(
-    args: &EmbedArgs,
+pub(super) fn run_with<N: clap::Args>(
+    args: &RunArgs<N>,
     request: EmbedRequest,
     messages: &MessageArgs,
     printer: &Printer,
 ) -> Result<ExitCode, CommandFailure> {
     let numbers = match args.output.dry_run {
         true => None, // it writes nothing
-        false => Numbers::begin(&args.numbers, &request.model, &request.run, printer)?,
+        false => Numbers::begin(&args.stats, &request.model, &request.run, printer)?,
     };
-    let options = request.run.clone();
-    let result = embed(args, messages, request, numbers.as_ref(), printer)
-        .map_err(|failure| resume::explain(failure, &options));
+    let (options, files) = (request.run.clone(), RunFiles::new());
+    let result = embed(args, messages, (request, &files), numbers.as_ref(), printer)
+        .map_err(|failure| resume::explain(failure, &options, &files));
     if let Some(numbers) = numbers {
         numbers.end(&result);
     }
     result
 }
 
-fn embed(
-    args: &EmbedArgs,
+fn embed<N: clap::Args>(
+    args: &RunArgs<N>,
     messages: &MessageArgs,
-    request: EmbedRequest,
+    (request, files): (EmbedRequest, &RunFiles),
     numbers: Option<&Arc<Numbers>>,
     printer: &Printer,
 ) -> Result<ExitCode, CommandFailure> {
@@ -79,23 +84,31 @@ fn embed(
         model,
         engine,
         run: mut options,
+        calibration,
     } = request;
+    let calibration = calibration.as_deref();
     if options.output.destination == Destination::Stdout {
         standard::check_output().context("-o -: cannot write the vectors")?;
     }
-    let cancel = interrupt::watch(options.files.clone())?;
-    let calibration = args.output.calibration.as_deref();
+    let cancel = interrupt::watch(files.clone())?;
     let settings = &args.stores.options;
-    let storage = stores::open(&mut options, calibration, settings, messages, &cancel)?;
+    let storage = stores::open(
+        &mut options,
+        files,
+        calibration,
+        settings,
+        messages,
+        &cancel,
+    )?;
     super::check_input(options.sources.contains(&Source::Stdin), printer)?;
 
     let from_hub = super::is_of_hub(&model.model);
     let resolved = super::resolve(&model, &engine, &cancel)?;
-    let mut plan = RunPlan::new(resolved, &options)?;
+    let mut plan = RunPlan::new(resolved, &options, files)?;
     if from_hub || calibration.is_some() {
         // Nothing is fetched for a run that cannot begin.
         let checked = plan.check();
-        tell(&options, printer);
+        tell(files, printer);
         checked?;
     }
     if let Some(path) = calibration {
@@ -110,7 +123,7 @@ fn embed(
         return dry_run(&plan, most, &cancel, printer);
     }
     let finished = resume::finished(&plan, printer, &cancel);
-    tell(plan.options(), printer);
+    tell(files, printer);
     if let Some(code) = finished? {
         return Ok(code);
     }
@@ -125,7 +138,7 @@ fn embed(
     let progress: Arc<dyn Progress> = Arc::new(told);
     let result = plan.embed(&progress, &cancel);
     live.end();
-    tell(options, printer);
+    tell(files, printer);
     let summary = match result {
         Err(error) if error.is_interrupted() => {
             let how_far = live.interrupted(&options.output.destination);
@@ -139,15 +152,7 @@ fn embed(
             printer.note(note);
         }
     }
-    let fell_back =
-        engine.providers == ProviderChoice::Auto && summary.engine.provider == Provider::Rten;
-    if fell_back {
-        printer.note(
-            "no usable ONNX Runtime was found, so the built-in engine rten ran the model's ONNX \
-             file; `pip install onnxruntime` makes it faster, -v shows why other engines were \
-             skipped",
-        );
-    }
+    note_fallback(&engine, &summary, printer);
     let report = RunReport {
         summary: &summary,
         destination: &options.output.destination,
@@ -167,6 +172,19 @@ fn embed(
     ))
 }
 
+/// Prints a note where an engine ran the model that is slower than another could be.
+fn note_fallback(engine: &EngineOptions, summary: &Summary, printer: &Printer) {
+    let fell_back =
+        engine.providers == ProviderChoice::Auto && summary.engine.provider == Provider::Rten;
+    if fell_back {
+        printer.note(
+            "no usable ONNX Runtime was found, so the built-in engine rten ran the model's ONNX \
+             file; `pip install onnxruntime` makes it faster, -v shows why other engines were \
+             skipped",
+        );
+    }
+}
+
 /// Records that `--dry-run` reads, unless `--limit` says otherwise.
 const SAMPLE: u64 = 1000;
 
@@ -179,22 +197,22 @@ fn dry_run(
 ) -> Result<ExitCode, CommandFailure> {
     let survey = survey::survey(plan, most, cancel)?;
     let options = plan.options();
-    tell(options, printer);
+    tell(plan.files(), printer);
     printer.survey(&survey, &destination_name(&options.output.destination))?;
     Ok(resume::code(survey.sample.rejected))
 }
 
 /// Prints notes about files of earlier runs.
-fn tell(options: &EmbedOptions, printer: &Printer) {
-    for note in options.files.take_notes() {
+fn tell(files: &RunFiles, printer: &Printer) {
+    for note in files.take_notes() {
         printer.note(note);
     }
 }
 
 /// The second stage of parsing: typed values become the library's options, and options that contradict
 /// each other are refused.
-pub(super) fn request(
-    args: &EmbedArgs,
+pub(super) fn request<N: clap::Args>(
+    args: &RunArgs<N>,
     messages: &MessageArgs,
     printer: &Printer,
 ) -> Result<EmbedRequest, CommandFailure> {
@@ -209,10 +227,7 @@ pub(super) fn request(
              file (such as /dev/stderr or ./-)",
         ));
     }
-    let model = ModelOptions {
-        late: args.chunks.late,
-        ..model(&args.model.model, &args.model.overrides, messages)
-    };
+    let model = text_model(&args.model.model, &args.model.texts, messages);
     let engine = EngineOptions {
         batch_tokens: args.limits.batch_tokens,
         workers: args.limits.threads.unwrap_or(0),
@@ -221,22 +236,13 @@ pub(super) fn request(
     let run = EmbedOptions {
         sources: own_sources(args, printer)?,
         input: input(args)?,
-        chunking: args.chunks.chunk.map(|by| Chunking {
-            by,
-            tokens: args.chunks.chunk_tokens,
-            overlap: args.chunks.chunk_overlap.unwrap_or(0),
-            text: args.chunks.chunk_text,
-            id: args.chunks.chunk_id,
-        }),
+        chunking: None,
         uuid: args.input.uuid,
         output: OutputOptions {
             format: args.output.output_format,
             force: args.output.force || args.output.output.is_none(), // a dry run replaces nothing
-            dtype: args.output.dtype,
             vector_type: args.output.vector_type,
-            sparse_tokens: args.output.sparse_tokens,
             embedding_field: args.output.embedding_field.clone(),
-            calibration: args.output.calibration.as_deref().map(Calibration::named),
             ..OutputOptions::new(destination(&args.output))
         },
         job: JobOptions {
@@ -248,35 +254,85 @@ pub(super) fn request(
         top_labels: None,
         on_error: args.records.on_error,
         rejects: args.records.rejects.clone(),
-        others: (args.numbers.stats.iter())
+        others: (args.stats.stats.iter())
             .map(|path| ("--stats", path.clone()))
             .collect(),
         fail_on_empty: args.records.fail_on_empty,
         batch_rows: args.limits.batches.batch_size,
-        files: RunFiles::new(),
     };
-    Ok(EmbedRequest { model, engine, run })
+    Ok(EmbedRequest {
+        model,
+        engine,
+        run,
+        calibration: None,
+    })
+}
+
+/// The same request with the options about vectors.
+fn with_vectors(args: &VectorArgs, request: EmbedRequest) -> Result<EmbedRequest, CommandFailure> {
+    let VectorArgs {
+        model,
+        components,
+        chunks,
+    } = args;
+    let mut run = request.run;
+    if chunks.chunk_id {
+        refuse_keys(&run.input)?;
+        run.input.batches = BatchWindows::Cut;
+    }
+    run.chunking = chunks.chunk.map(|by| Chunking {
+        by,
+        tokens: chunks.chunk_tokens,
+        overlap: chunks.chunk_overlap.unwrap_or(0),
+        text: chunks.chunk_text,
+        id: chunks.chunk_id,
+    });
+    run.output = OutputOptions {
+        dtype: components.dtype,
+        sparse_tokens: components.sparse_tokens,
+        calibration: components.calibration.as_deref().map(Calibration::named),
+        ..run.output
+    };
+    Ok(EmbedRequest {
+        model: ModelOptions {
+            late: chunks.late,
+            ..vector_model(model, request.model)
+        },
+        run,
+        calibration: components.calibration.clone(),
+        ..request
+    })
 }
 
 /// The model of this name, with the options that override its files.
 pub(super) fn model(name: &str, args: &OverrideArgs, messages: &MessageArgs) -> ModelOptions {
+    vector_model(&args.vectors, text_model(name, &args.texts, messages))
+}
+
+fn text_model(name: &str, args: &TextArgs, messages: &MessageArgs) -> ModelOptions {
     ModelOptions {
         model: name.to_owned(),
         model_file: args.onnx.model_file.clone(),
         precision: args.onnx.precision,
         kind: args.onnx.weights,
         cache_dir: messages.cache_dir.clone(),
-        pooling: args.tokens.pooling.clone(),
-        normalize: args.normalize,
-        max_length: args.tokens.max_length,
+        max_length: args.length.max_length,
         prompt: args.prompt.clone(),
         prompt_name: args.prompt_name.clone(),
+        ..ModelOptions::default() // the rest follows from the providers
+    }
+}
+
+fn vector_model(args: &VectorModelArgs, model: ModelOptions) -> ModelOptions {
+    ModelOptions {
+        pooling: args.pooling.pooling.clone(),
+        normalize: args.normalize,
         dimensions: args.dimensions.clone(),
         vectors: args.kinds.vectors(),
         text_task: args.kinds.task.clone(),
         max_active_dims: args.max_active_dims,
         pool_factor: args.pool_factor,
-        ..ModelOptions::default() // the rest follows from the providers
+        ..model
     }
 }
 
@@ -330,7 +386,10 @@ pub(super) fn devices(
 
 /// The inputs, without files of the output that a folder or pattern matches: otherwise the next run would read the
 /// output of this run.
-fn own_sources(args: &EmbedArgs, printer: &Printer) -> Result<Vec<Source>, CommandFailure> {
+fn own_sources<N: clap::Args>(
+    args: &RunArgs<N>,
+    printer: &Printer,
+) -> Result<Vec<Source>, CommandFailure> {
     let mut notes = Vec::new();
     let mut sources = input::expand(&args.inputs, args.input.records.input_format, &mut notes)?;
     for note in notes {
@@ -362,7 +421,7 @@ fn destination(args: &OutputArgs) -> Destination {
 }
 
 /// Whether each record batch is answered by one: Arrow in, Arrow out, and nothing said of columns.
-fn answers_batches(args: &EmbedArgs) -> Result<bool, CommandFailure> {
+fn answers_batches<N: clap::Args>(args: &RunArgs<N>) -> Result<bool, CommandFailure> {
     let from_stdin = args.inputs.iter().all(|input| input == Path::new("-"));
     let from_arrow = args.input.records.input_format == Some(InputFormat::Arrow);
     let format = args.output.output_format;
@@ -385,14 +444,17 @@ fn answers_batches(args: &EmbedArgs) -> Result<bool, CommandFailure> {
              all streams; leave it out",
         ));
     }
-    // Keys are made of ids, which are no columns of their own in an answer.
-    let has_keys = args.input.uuid || args.chunks.chunk_id;
-    if args.input.streams && has_keys {
-        return Err(CommandFailure::usage(
+    Ok(answers && args.input.keep.is_empty() && !args.input.uuid)
+}
+
+/// Refuses streams with keys: these are made of ids, which are no columns of their own in an answer.
+fn refuse_keys(input: &InputOptions) -> Result<(), CommandFailure> {
+    match input.batches.are_of_streams() {
+        true => Err(CommandFailure::usage(
             "--streams answers each batch with its own columns; leave --uuid and --chunk-id out",
-        ));
+        )),
+        false => Ok(()),
     }
-    Ok(answers && args.input.keep.is_empty() && !has_keys)
 }
 
 /// The field of the ids; `none` stands for no ids.
@@ -410,12 +472,15 @@ fn kept(input: &InputArgs) -> Vec<Keep> {
     kept.cloned().collect()
 }
 
-fn input(args: &EmbedArgs) -> Result<InputOptions, CommandFailure> {
+fn input<N: clap::Args>(args: &RunArgs<N>) -> Result<InputOptions, CommandFailure> {
     // It says how much a dry run reads, and nothing of the run; unless records are drawn from so many.
     let is_of_survey = args.output.dry_run && args.input.sample.is_none();
-    Ok(InputOptions {
-        window_per_batch: answers_batches(args)?,
-        streams: args.input.streams,
+    let options = InputOptions {
+        batches: match (args.input.streams, answers_batches(args)?) {
+            (true, _) => BatchWindows::WholeOfStreams,
+            (false, true) => BatchWindows::Whole,
+            (false, false) => BatchWindows::Cut,
+        },
         id_field: id_field(&args.input).map(str::to_owned),
         id_type: args.input.id_type,
         keep: kept(&args.input),
@@ -426,7 +491,6 @@ fn input(args: &EmbedArgs) -> Result<InputOptions, CommandFailure> {
         window_rows: args.limits.batches.window.unwrap_or(DEFAULT_WINDOW_ROWS),
         window_bytes: WINDOW_BYTES,
         text_template: args.input.text_template.clone(),
-        rejected_columns: args.records.on_error == OnError::Null,
         source_columns: args.input.source_columns,
         limit: args
             .input
@@ -435,5 +499,9 @@ fn input(args: &EmbedArgs) -> Result<InputOptions, CommandFailure> {
         sample: args.input.sample,
         seed: args.input.seed,
         ..args.input.records.options()
-    })
+    };
+    if args.input.uuid {
+        refuse_keys(&options)?;
+    }
+    Ok(options)
 }

@@ -27,8 +27,8 @@ pub fn run(
     let model = ModelOptions {
         model: args.model.clone(),
         cache_dir: messages.cache_dir.clone(),
-        pooling: args.tokens.pooling.clone(),
-        max_length: args.tokens.max_length,
+        pooling: args.tokens.pooling.pooling.clone(),
+        max_length: args.tokens.length.max_length,
         text_task: args.task.clone(),
         ..ModelOptions::default()
     };

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use embedctl::cancel::CancelToken;
 use embedctl::input::Source;
+use embedctl::output::RunFiles;
 use embedctl::pipeline::{self, Complete, EmbedOptions, RunPlan};
 use embedctl::secrets::REDACTED;
 use embedctl::{Error, ErrorKind};
@@ -57,12 +58,16 @@ pub fn code(rejected: u64) -> ExitCode {
 }
 
 /// Adds a hint to a failed run: the parts kept, and the command that resumes.
-pub fn explain(failure: CommandFailure, options: &EmbedOptions) -> CommandFailure {
+pub fn explain(
+    failure: CommandFailure,
+    options: &EmbedOptions,
+    files: &RunFiles,
+) -> CommandFailure {
     // A command that was refused would be refused again.
     if failure.exit_code() == ExitCode::Usage && options.job.resume {
         return failure;
     }
-    let Ok(Some(job)) = pipeline::job(&embed_options(options)) else {
+    let Ok(Some(job)) = pipeline::job(&embed_options(options), files) else {
         return failure;
     };
     let input = match options.sources.contains(&Source::Stdin) {

@@ -15,30 +15,19 @@ pub fn run(
     messages: &MessageArgs,
     printer: &Printer,
 ) -> Result<ExitCode, CommandFailure> {
-    refuse_vectors(args)?;
-    let mut request = embed::request(&args.embed, messages, printer)?;
-    let pairs = args.scores.query_field.is_some();
+    let scores = &args.run.numbers;
+    let mut request = embed::request(&args.run, messages, printer)?;
+    let pairs = scores.query_field.is_some();
     request.model.task = ModelTask::Score(ScoreTask {
         pairs,
-        softmax: args.scores.softmax,
+        softmax: scores.softmax,
     });
-    request.run.top_labels = args.scores.top_labels;
-    if let Some(query) = &args.scores.query_field {
+    request.run.top_labels = scores.top_labels;
+    if let Some(query) = &scores.query_field {
         let input = &mut request.run.input;
         let template = input.text_template.take();
         let pair = Template::of_pair(query, &input.text_field, template.as_ref());
         input.text_template = Some(pair);
     }
-    embed::run_with(&args.embed, request, messages, printer)
-}
-
-/// Refuses options of `embed` that say something of vectors alone.
-fn refuse_vectors(args: &ScoreArgs) -> Result<(), CommandFailure> {
-    match args.of_vectors {
-        Some(name) => Err(CommandFailure::usage(format!(
-            "--{} is about vectors, but `score` writes scores; leave it out",
-            name.replace('_', "-")
-        ))),
-        None => Ok(()),
-    }
+    embed::run_with(&args.run, request, messages, printer)
 }

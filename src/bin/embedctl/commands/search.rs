@@ -191,16 +191,16 @@ fn queries(
     let mut reader = RecordReader::open(&sources, InputOptions::default())?;
     let (mut ids, mut texts) = (Vec::new(), Vec::new());
     while let Some(window) = reader.next_window()? {
-        if let Some(reject) = window.rejects.first() {
+        if let Some(reject) = window.rejects().next() {
             let place = Place::file(path.display().to_string()).line(reject.origin.line);
             return Err(Error::record(place, reject.cause.clone()).into());
         }
         let own = embedctl_data::IdTexts::of(window.columns.column(0).as_ref());
-        for (number, text) in window.texts.iter().enumerate() {
+        for (number, (text, origin)) in window.texts.iter().zip(window.origins()).enumerate() {
             let id = own.as_ref().and_then(|ids| ids.get(number));
-            ids.push(id.unwrap_or_else(|| window.origins[number].line.to_string()));
+            ids.push(id.unwrap_or_else(|| origin.line.to_string()));
             if text.trim().is_empty() {
-                let line = window.origins[number].line;
+                let line = origin.line;
                 return Err(CommandFailure::usage(format!(
                     "{}: line {line} is empty; write a query there, or take the line out",
                     path.display()

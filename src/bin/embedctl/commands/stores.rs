@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use embedctl::cancel::CancelToken;
 use embedctl::hub::HubSettings;
 use embedctl::input::{self, InputFormat, Source};
-use embedctl::output::{Calibration, Destination};
+use embedctl::output::{Calibration, Destination, RunFiles};
 use embedctl::pipeline::EmbedOptions;
 use embedctl::storage::{Address, Readable, Storage, StorageOption};
 
@@ -15,6 +15,7 @@ use crate::failure::CommandFailure;
 /// Opens the object stores, where the run reads or writes any, and looks its sources up there.
 pub fn open(
     options: &mut EmbedOptions,
+    files: &RunFiles,
     calibration: Option<&Path>,
     settings: &[StorageOption],
     messages: &MessageArgs,
@@ -33,7 +34,7 @@ pub fn open(
     if let Some(storage) = &storage {
         let sources = std::mem::take(&mut options.sources);
         options.sources = input::resolve(sources, options.input.format, storage)?;
-        options.files.use_storage(storage.clone());
+        files.use_storage(storage.clone());
     }
     Ok(storage)
 }

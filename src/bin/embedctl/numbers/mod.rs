@@ -21,7 +21,7 @@ use embedctl::stage::StageWatch;
 use embedctl_common::atomic::NamedFile;
 use serde_json::{Map, Value};
 
-use crate::args::NumberArgs;
+use crate::args::StatsArgs;
 use crate::exit::ExitCode;
 use crate::failure::CommandFailure;
 use crate::printer::{Meter, Printer, RunReport, destination};
@@ -89,7 +89,7 @@ impl NumbersState {
 impl Numbers {
     /// Writes the file for the first time and starts to update it; `None` if no file is requested.
     pub fn begin(
-        args: &NumberArgs,
+        args: &StatsArgs,
         model: &ModelOptions,
         options: &EmbedOptions,
         printer: &Printer,

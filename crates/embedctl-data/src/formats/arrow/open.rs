@@ -81,7 +81,7 @@ fn opened(
         opener.pace.source = None;
         let mut file = ArrowFile::open(source, bytes)?;
         let table = RequestedColumns::new(source, options, &file.schema(), columns, warnings)?;
-        if !options.window_per_batch {
+        if !options.batches.are_whole() {
             file.project(&table);
         }
         let (first, end) = part(source);
@@ -105,7 +105,7 @@ fn opened(
         read.map(|_| bytes).map_err(failed)
     };
     let mut start = next()?;
-    if start.is_empty() && options.streams {
+    if start.is_empty() && options.batches.are_of_streams() {
         return Ok(None);
     }
     check(source, &start)?;

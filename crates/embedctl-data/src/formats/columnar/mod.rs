@@ -60,7 +60,7 @@ pub(crate) struct TableReader {
     rest: Option<(RecordBatch, Seek)>,
     /// Rows that are in windows.
     rows: u64,
-    window_per_batch: bool,
+    is_window_per_batch: bool,
 }
 
 impl Reader for TableReader {
@@ -83,13 +83,13 @@ impl Reader for TableReader {
                     None => return Ok(FillEnd::End),
                     Some((mut batch, seek)) => {
                         let rows = self.table.fitting(&batch)?;
-                        if rows < batch.num_rows() && !self.window_per_batch {
+                        if rows < batch.num_rows() && !self.is_window_per_batch {
                             let rest = batch.slice(rows, batch.num_rows() - rows);
                             self.rest = Some((rest, seek.plus(rows as u64)));
                             batch = batch.slice(0, rows);
                         }
                         let prepared = self.table.prepare(&batch, &filling.columns)?;
-                        if self.window_per_batch {
+                        if self.is_window_per_batch {
                             let rows = filling.at_most(prepared.rows());
                             let columns = &filling.columns;
                             let piece =

@@ -28,7 +28,7 @@ impl TableReader {
             pending: None,
             rest: None,
             rows: before,
-            window_per_batch: options.window_per_batch,
+            is_window_per_batch: options.batches.are_whole(),
         };
         skip_rows(&mut reader, skip)?;
         Ok(reader)

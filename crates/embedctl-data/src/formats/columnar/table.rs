@@ -97,7 +97,7 @@ impl RequestedColumns {
             .map(|name| text_column(source, option, name, (schema, &names)));
         self.texts = texts.collect::<Result<_>>()?;
         // A batch that stays as it is needs no ids.
-        let wants_id = !options.window_per_batch || options.names_id();
+        let wants_id = !options.batches.are_whole() || options.names_id();
         let id_field = options.id_field.as_deref().filter(|_| wants_id);
         self.id = id_field.and_then(|name| find(&names, name));
         match (&self.id, id_field) {
@@ -393,7 +393,7 @@ impl Prepared {
                 Cow::Owned(template.text(values)?)
             }
             None => Cow::Borrowed(string(&self.texts[0], row).ok_or_else(|| {
-                let which = match self.options.window_per_batch {
+                let which = match self.options.batches.are_whole() {
                     // The sender of batches numbers rows in its own way.
                     true => "the row".to_owned(),
                     false => format!("row {number}"),

@@ -61,7 +61,10 @@ pub(super) fn open(
     let table = RequestedColumns::new(source, options, &parquet.schema(), columns, warnings)?;
     let window = (options.window_rows, options.window_bytes);
     parquet.largest_value = options.max_record_bytes as u64;
-    parquet.project(Some(&table).filter(|_| !options.window_per_batch), window)?;
+    parquet.project(
+        Some(&table).filter(|_| !options.batches.are_whole()),
+        window,
+    )?;
     let (first, end) = part(source);
     parquet.stop_before(end);
     let rows = match source.start {

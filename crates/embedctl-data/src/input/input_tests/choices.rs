@@ -107,7 +107,10 @@ fn a_template_puts_a_text_together() {
     });
     assert_eq!(window.texts.iter().collect::<Vec<_>>(), ["1.50", "[true]"]);
     assert!(
-        window.rejects[0]
+        window
+            .rejects()
+            .next()
+            .unwrap()
             .cause
             .to_string()
             .contains("has nothing in `a`, `b`")
@@ -179,7 +182,7 @@ fn records_can_say_where_they_stood() {
             let found = window.columns["line"].as_primitive::<Int64Type>().values();
             lines.extend(found.iter().map(|line| u64::try_from(*line).unwrap()));
         }
-        let origins = windows.iter().flat_map(|window| &window.origins);
+        let origins = windows.iter().flat_map(|window| window.origins());
         assert_eq!(lines, origins.map(|origin| origin.line).collect::<Vec<_>>());
     }
     let texts = Files::new().with("a.txt", "a\n").with("b.txt", "b\n");

@@ -28,12 +28,11 @@ fn quoted_fields_hold_line_breaks_quotes_and_separators() {
         assert_eq!(kept(&window, "id"), [Some("1"), Some("2"), Some("3")]);
         assert_eq!(kept(&window, "note"), [Some("a"), Some(""), Some("x")]);
         let places: Vec<_> = window
-            .origins
-            .iter()
+            .origins()
             .map(|origin| (origin.line, origin.offset))
             .collect();
         assert_eq!(places, [(2, 17), (5, 37), (6, 56)]);
-        assert!(window.rejects.is_empty());
+        assert!(window.rejects().next().is_none());
     }
 }
 
@@ -82,8 +81,7 @@ fn a_wrong_record_costs_itself_alone() {
     let window = Files::new().with("a.csv", content).window(options());
     assert_eq!(kept(&window, "id"), [Some("2"), Some("6"), Some("8")]);
     let rejects: Vec<_> = window
-        .rejects
-        .iter()
+        .rejects()
         .map(|reject| (reject.origin.line, reject.cause.to_string()))
         .collect();
     for ((line, reason), (wanted, words)) in rejects.iter().zip([
@@ -99,18 +97,25 @@ fn a_wrong_record_costs_itself_alone() {
         );
     }
     assert_eq!(rejects.len(), 5);
-    assert_eq!(window.rejects[0].raw, b"1,\"a\"b");
+    assert_eq!(window.rejects().next().unwrap().raw, b"1,\"a\"b");
 
     // Above the limit of a record nothing is gathered.
     let content = format!("id,text\n1,\"{}\n2,ok\n", "x\n".repeat(1200));
     let windows = Files::new().with("a.csv", content).read(options());
-    let reason = windows[0].rejects[0].cause.to_string();
+    let reason = windows[0].rejects().next().unwrap().cause.to_string();
     assert!(reason.contains("max_record_bytes"), "{reason}");
     assert_eq!(texts(&windows), ["ok"]);
     let bad = Files::new()
         .with("a.csv", b"id,text\n1,\xff\n")
         .window(options());
-    assert!(bad.rejects[0].cause.to_string().contains("not valid UTF-8"));
+    assert!(
+        bad.rejects()
+            .next()
+            .unwrap()
+            .cause
+            .to_string()
+            .contains("not valid UTF-8")
+    );
 }
 
 #[test]
@@ -128,7 +133,10 @@ fn fields_are_strings_unless_a_type_is_named() {
     assert_eq!(kept(&window, "zip"), [Some("007"), Some("")]);
     assert_eq!(kept(&window, "id"), [None, None]);
     assert!(
-        window.rejects[0]
+        window
+            .rejects()
+            .next()
+            .unwrap()
             .cause
             .to_string()
             .contains("is not of type int (x)")
@@ -186,21 +194,20 @@ fn reading_goes_on_at_any_position() {
         })
         .collect();
     let files = Files::new().with("a.csv", format!("id,text\n{content}"));
-    let by = |rows, start| InputOptions {
-        window_rows: rows,
-        start,
+    let one_by_one = || InputOptions {
+        window_rows: 1,
         ..options()
     };
-    let all = files.read(by(1, None));
+    let all = files.read(one_by_one());
     assert_eq!(all.len(), 9);
     for (done, window) in (1..).zip(&all) {
         assert!(matches!(window.position.seek, Seek::Byte { .. }) || done == 9);
-        let rest = files.read(by(1, Some(window.position)));
+        let rest = files.read_from(one_by_one(), window.position);
         assert_eq!(texts(&rest), texts(&all[done..]));
         let lines = |windows: &[Window]| -> Vec<_> {
-            let rejects = windows.iter().flat_map(|window| &window.rejects);
-            let origins = windows.iter().flat_map(|window| &window.origins);
-            let origins = origins.chain(rejects.map(|reject| &reject.origin));
+            let rejects = windows.iter().flat_map(|window| window.rejects());
+            let origins = windows.iter().flat_map(|window| window.origins());
+            let origins = origins.chain(rejects.map(|reject| reject.origin));
             origins.map(|origin| origin.line).collect()
         };
         assert_eq!(lines(&rest), lines(&all[done..]));

@@ -37,8 +37,12 @@ fn a_file_is_a_record_with_its_name_as_id() {
         .map(|index| files.path(index).display().to_string())
         .collect();
     assert_eq!(ids(&windows), names);
-    assert!(windows.iter().all(|window| window.rejects.is_empty()));
-    assert!(windows[0].origins.iter().all(|origin| origin.line == 1));
+    assert!(
+        windows
+            .iter()
+            .all(|window| window.rejects().next().is_none())
+    );
+    assert!(windows[0].origins().all(|origin| origin.line == 1));
 
     let kept = files.read(InputOptions {
         keep: vec!["text".parse().unwrap()],
@@ -70,10 +74,7 @@ fn a_run_goes_on_behind_any_document() {
     let windows = files.read(one_by_one.clone());
     assert_eq!(windows.len(), 3);
     for (number, window) in windows.iter().enumerate() {
-        let rest = files.read(InputOptions {
-            start: Some(window.position),
-            ..one_by_one.clone()
-        });
+        let rest = files.read_from(one_by_one.clone(), window.position);
         assert_eq!(texts(&rest), texts(&whole)[number + 1..]);
     }
 }
@@ -87,7 +88,7 @@ fn a_document_that_is_no_text_or_too_long_is_a_bad_record() {
         .with("good", "good");
     let windows = files.read(documents());
     assert_eq!(texts(&windows), ["good"]);
-    let rejects: Vec<_> = windows.iter().flat_map(|it| &it.rejects).collect();
+    let rejects: Vec<_> = windows.iter().flat_map(|it| it.rejects()).collect();
     let reasons: Vec<_> = rejects.iter().map(|it| it.cause.to_string()).collect();
     assert_eq!(reasons.len(), 3, "{reasons:?}");
     for (reason, words) in reasons.iter().zip(["4000 bytes", "NUL byte", "UTF-8"]) {

@@ -53,7 +53,7 @@ fn long_lines_of_compressed_text_are_rejected_one_by_one() {
     ] {
         let windows = Files::new().with(name, content).read(options());
         assert_eq!(texts(&windows), ["short"], "{name}");
-        let rejects = windows.iter().map(|window| window.rejects.len());
+        let rejects = windows.iter().map(|window| window.rejects().count());
         assert_eq!(rejects.sum::<usize>(), 1, "{name}");
     }
 }

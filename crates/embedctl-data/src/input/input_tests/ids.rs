@@ -124,7 +124,7 @@ fn whole_floats_are_integers_where_those_are_asked_for() {
         (Files::new().with("a.csv", "text,id\na,1.5\n"), "(1.5)"),
     ] {
         let window = files.window(typed(IdType::Int));
-        let reason = window.rejects[0].cause.to_string();
+        let reason = window.rejects().next().unwrap().cause.to_string();
         assert!(
             reason.contains(words) && reason.contains("id_type string"),
             "{reason}"
@@ -201,7 +201,7 @@ fn ids_of_several_inputs_have_one_type() {
         .with("a.arrows", numbers())
         .with("b.jsonl", "{\"text\":\"a\",\"id\":\"x\"}\n");
     let windows = windows(RecordReader::open(&files.sources, options()).unwrap()).unwrap();
-    let rejected: Vec<_> = windows.iter().flat_map(|window| &window.rejects).collect();
+    let rejected: Vec<_> = windows.iter().flat_map(|window| window.rejects()).collect();
     assert_eq!(rejected.len(), 1);
     assert!(
         rejected[0].cause.to_string().contains("id_type string"),

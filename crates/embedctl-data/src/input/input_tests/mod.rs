@@ -24,6 +24,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 use super::*;
+use crate::position::Position;
 use crate::reading::source::Stdin;
 use crate::record::Window;
 use embedctl_common::error::Result;
@@ -79,6 +80,20 @@ impl Files {
         windows(self.open(options).unwrap()).unwrap()
     }
 
+    /// The windows of a part of it.
+    fn read_range(&self, options: InputOptions, range: &InputRange) -> Result<Vec<Window>> {
+        windows(self.open(options.clone())?.again(options, range)?)
+    }
+
+    /// The windows from a place on.
+    fn read_from(&self, options: InputOptions, start: Position) -> Vec<Window> {
+        let range = InputRange {
+            start: Some(start),
+            ..InputRange::default()
+        };
+        self.read_range(options, &range).unwrap()
+    }
+
     /// The one window that there is.
     fn window(&self, options: InputOptions) -> Window {
         let mut windows = self.read(options);
@@ -90,7 +105,7 @@ impl Files {
 fn windows(mut reader: RecordReader) -> Result<Vec<Window>> {
     let mut windows = Vec::new();
     while let Some(window) = reader.next_window()? {
-        assert_eq!(window.texts.len(), window.origins.len());
+        assert_eq!(window.texts.len(), window.origins().count());
         assert_eq!(window.texts.len(), window.columns.num_rows());
         windows.push(window);
     }

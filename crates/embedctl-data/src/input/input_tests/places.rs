@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parquet::basic::Compression;
 
-use super::tables::{arrow_file, arrow_stream, batch, containers, parquet, windows_of};
+use super::tables::{arrow_file, arrow_stream, batch, containers, parquet};
 use super::*;
-use crate::position::{Position, Seek};
+use crate::position::Seek;
 use crate::reading::compression::tests::gzip;
 use arrow::array::RecordBatch;
 use arrow::array::{ArrayRef, StringArray};
@@ -33,16 +33,16 @@ fn every_position_goes_on_where_the_window_ended() {
         });
         for (done, window) in (1..).zip(&all) {
             let text = serde_json::to_string(&window.position).unwrap();
-            let rest = files.read(InputOptions {
-                start: Some(serde_json::from_str(&text).unwrap()),
+            let by_rows = InputOptions {
                 window_rows: 3,
                 ..options()
-            });
+            };
+            let rest = files.read_from(by_rows, serde_json::from_str(&text).unwrap());
             assert_eq!(texts(&rest), texts(&all[done..]), "{name} {text}");
             let origins = |windows: &[Window]| -> Vec<_> {
                 windows
                     .iter()
-                    .flat_map(|window| window.origins.clone())
+                    .flat_map(|window| window.origins().collect::<Vec<_>>())
                     .collect()
             };
             assert_eq!(origins(&rest), origins(&all[done..]), "{name} {text}");
@@ -84,16 +84,17 @@ fn shares_give_every_record_once() {
                 start: edge[0],
                 end: edge[1],
             };
-            read.extend(files.read(InputOptions {
+            let range = InputRange {
                 shares: Some(vec![Share { source: 0, part }]),
-                ..options()
-            }));
+                ..InputRange::default()
+            };
+            read.extend(files.read_range(options(), &range).unwrap());
         }
         assert_eq!(texts(&read), texts(&whole), "{edges:?}");
         let last = read
             .iter()
             .rev()
-            .find_map(|window| window.origins.last())
+            .find_map(|window| window.origins().last())
             .unwrap();
         assert_eq!(last.line, 40);
     }
@@ -117,15 +118,19 @@ fn shares_give_every_record_once() {
         );
         let rows = |start, end, from: Option<Position>| {
             let part = Part::Rows { start, end };
-            files.read(InputOptions {
-                shares: Some(vec![Share { source: 0, part }]),
-                start: from,
+            let by_rows = InputOptions {
                 window_rows: 2,
                 ..options()
-            })
+            };
+            let range = InputRange {
+                shares: Some(vec![Share { source: 0, part }]),
+                start: from,
+                ..InputRange::default()
+            };
+            files.read_range(by_rows, &range).unwrap()
         };
         let lines = |windows: &[Window]| -> Vec<u64> {
-            let origins = windows.iter().flat_map(|window| window.origins.iter());
+            let origins = windows.iter().flat_map(|window| window.origins());
             origins.map(|origin| origin.line).collect()
         };
         for (start, end) in (0..=12).flat_map(|start| (start..=12).map(move |end| (start, end))) {
@@ -154,13 +159,11 @@ fn shares_give_every_record_once() {
             .is_none()
     );
     let part = Part::Rows { start: 0, end: 1 };
-    let error = failure(windows_of(
-        &stream,
-        InputOptions {
-            shares: Some(vec![Share { source: 0, part }]),
-            ..options()
-        },
-    ));
+    let range = InputRange {
+        shares: Some(vec![Share { source: 0, part }]),
+        ..InputRange::default()
+    };
+    let error = failure(stream.read_range(options(), &range));
     assert!(error.contains("cannot be read in parts"), "{error}");
 }
 

@@ -63,11 +63,11 @@ fn tsv_whose_quotes_are_ordinary_characters_is_refused_and_read_with_the_option(
     ] {
         for on_error in [false, true] {
             let files = Files::new().with("a.tsv", content);
-            let options = InputOptions {
-                rejected_columns: on_error,
-                ..options()
-            };
-            let error = files.open(options).unwrap().next_window().unwrap_err();
+            let mut reader = files.open(options()).unwrap();
+            if on_error {
+                reader.keep_rejected();
+            }
+            let error = reader.next_window().unwrap_err();
             assert!(error.to_string().contains("csv_quote none"), "{error}");
         }
     }
@@ -136,7 +136,7 @@ fn copy_text_is_read_with_its_escapes_and_nulls() {
         kept(&window, "id"),
         [some("1"), some("2"), None, some("4"), some("6")]
     );
-    let reject = &window.rejects[0];
+    let reject = &window.rejects().next().unwrap();
     assert_eq!(reject.origin.line, 7);
     assert!(
         reject
@@ -207,15 +207,14 @@ fn reading_goes_on_between_escaped_lines() {
         .map(|row| format!("{row}\tone\\\ntwo {row}\n"))
         .collect();
     let files = Files::new().with("a.tsv", format!("id\ttext\n{content}"));
-    let by = |start| InputOptions {
+    let one_by_one = || InputOptions {
         window_rows: 1,
-        start,
         ..written("none", "\\", None)
     };
-    let all = files.read(by(None));
+    let all = files.read(one_by_one());
     assert_eq!(all.len(), 8);
     for (done, window) in (1..).zip(&all) {
-        let rest = files.read(by(Some(window.position)));
+        let rest = files.read_from(one_by_one(), window.position);
         assert_eq!(texts(&rest), texts(&all[done..]));
     }
 }

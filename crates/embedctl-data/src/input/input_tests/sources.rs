@@ -42,8 +42,7 @@ fn sources_follow_one_another() {
         ]
     );
     let places: Vec<_> = window
-        .origins
-        .iter()
+        .origins()
         .map(|origin| (origin.source, origin.line, origin.offset))
         .collect();
     assert_eq!(
@@ -59,7 +58,7 @@ fn sources_follow_one_another() {
             (4, 2, 15)
         ]
     );
-    assert!(window.rejects.is_empty());
+    assert!(window.rejects().next().is_none());
     let reader = files.open(options()).unwrap();
     assert!(reader.names()[2].ends_with("b.jsonl"));
     assert_eq!(reader.total_bytes(), Some(window.consumed));

@@ -177,12 +177,7 @@ fn every_container_gives_the_same_rows_in_their_own_types() {
             assert_eq!((ids.len(), ids.value(11)), (12, 11));
             let lines: Vec<_> = windows
                 .iter()
-                .flat_map(|window| {
-                    window
-                        .origins
-                        .iter()
-                        .map(|origin| (origin.line, origin.offset))
-                })
+                .flat_map(|window| window.origins().map(|origin| (origin.line, origin.offset)))
                 .collect();
             assert_eq!((lines[0], lines[11]), ((1, 0), (12, 11)), "{name}");
         }
@@ -253,17 +248,28 @@ fn texts_of_every_string_type() {
             let ids: &Int64Array = window.columns["id"].as_primitive();
             assert_eq!(ids.iter().collect::<Vec<_>>(), [Some(7), None]);
             assert_eq!(
-                (window.rejects.len(), window.rejects[0].origin.line),
+                (
+                    window.rejects().count(),
+                    window.rejects().next().unwrap().origin.line
+                ),
                 (1, 2)
             );
-            assert!(window.rejects[0].cause.reason.contains("`text` is null"));
+            assert!(
+                window
+                    .rejects()
+                    .next()
+                    .unwrap()
+                    .cause
+                    .reason
+                    .contains("`text` is null")
+            );
         }
     }
     let nulls = table(Arc::new(NullArray::new(2)), Arc::new(NullArray::new(2)));
     let window = Files::new()
         .with("a", arrow_stream(&[nulls]))
         .window(options());
-    assert_eq!(window.rejects.len(), 2);
+    assert_eq!(window.rejects().count(), 2);
 }
 
 #[test]
@@ -305,7 +311,7 @@ fn a_batch_can_be_a_window() {
     let empty = batch(0, 0);
     let batches = [batch(0, 4), empty, batch(4, 1)];
     let options = InputOptions {
-        window_per_batch: true,
+        batches: BatchWindows::Whole,
         window_rows: 2,
         ..options()
     };
@@ -316,7 +322,7 @@ fn a_batch_can_be_a_window() {
         .map(|window| window.batch.clone().unwrap())
         .collect();
     assert_eq!(found, batches);
-    assert_eq!(windows[2].origins[0].line, 5);
+    assert_eq!(windows[2].origins().next().unwrap().line, 5);
 
     // Stream after stream from standard input.
     let streams = [
@@ -330,7 +336,7 @@ fn a_batch_can_be_a_window() {
         bytes: None,
     };
     let options = InputOptions {
-        streams: true,
+        batches: BatchWindows::WholeOfStreams,
         format: Some(InputFormat::Arrow),
         ..options
     };

@@ -17,7 +17,7 @@ pub(super) fn listed(
         providers if providers.iter().any(|one| one == "auto") => ProviderChoice::Auto,
         providers => providers.join(",").parse().map_err(CommandFailure::usage)?,
     };
-    let pooling = args.model.tokens.pooling.as_ref();
+    let pooling = args.model.tokens.pooling.pooling.as_ref();
     let kinds = args.model.kinds.vectors().into_iter();
     let base = Configuration {
         devices: embed::devices(device, &choice)?,
@@ -28,7 +28,7 @@ pub(super) fn listed(
         min_cosine: args.measurement.min_cosine,
         cache_dir: messages.cache_dir.clone(),
         pooling: pooling.map(|modes| modes.iter().map(|mode| mode.name().to_owned()).collect()),
-        max_length: args.model.tokens.max_length,
+        max_length: args.model.tokens.length.max_length,
         vectors: kinds.map(|kind| kind.name().to_owned()).collect(),
         task: (args.model.kinds.task.as_ref()).map(|task| task.name().to_owned()),
         ..Configuration::default()

@@ -4,8 +4,6 @@
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
-use super::select::is_metadata;
-
 /// The limits of downloads.
 #[derive(Debug, Clone)]
 pub struct ResponseLimits {
@@ -32,22 +30,6 @@ impl Default for ResponseLimits {
             files: 100_000,
             least: 64 << 10,
             window: Duration::from_secs(60),
-        }
-    }
-}
-
-impl ResponseLimits {
-    /// Bytes of a file at most, by its path and by the size that was told.
-    pub(super) fn size_limit(&self, path: &str, told: Option<u64>) -> u64 {
-        let limit = if told.is_some() {
-            self.file
-        } else {
-            self.unmeasured
-        };
-        if is_metadata(path) {
-            limit.min(self.metadata)
-        } else {
-            limit
         }
     }
 }
@@ -154,23 +136,5 @@ mod tests {
             pace.arrived((64 << 10) - 1, began + Duration::from_secs(60 * 100))
                 .is_err()
         );
-    }
-
-    #[test]
-    fn metadata_and_what_nobody_measures_have_limits_of_their_own() {
-        let limits = ResponseLimits::default();
-        assert_eq!(
-            limits.size_limit("onnx/model.onnx_data", Some(1)),
-            limits.file
-        );
-        assert_eq!(
-            limits.size_limit("onnx/model.onnx", None),
-            limits.unmeasured
-        );
-        assert_eq!(
-            limits.size_limit("1_Pooling/config.json", Some(1)),
-            limits.metadata
-        );
-        assert_eq!(limits.size_limit("tokenizer.json", None), limits.metadata);
     }
 }

@@ -23,7 +23,7 @@ impl UrlOrigin {
     }
 }
 
-pub(super) fn default_port(scheme: &str) -> u16 {
+pub(crate) fn default_port(scheme: &str) -> u16 {
     if scheme == "http" { 80 } else { 443 }
 }
 
@@ -36,7 +36,7 @@ pub fn host(uri: &Uri) -> String {
 }
 
 /// The address that a `Location` names, seen from the one that was asked.
-pub(super) fn follow(from: &Uri, location: &str) -> Option<Uri> {
+pub(crate) fn follow(from: &Uri, location: &str) -> Option<Uri> {
     let location = location.split('#').next()?.trim();
     let scheme = from.scheme_str()?;
     let address = if location.contains("://") {

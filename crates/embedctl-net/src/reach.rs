@@ -120,11 +120,11 @@ fn numbers(host: &str) -> Option<Ipv4Addr> {
 
 /// The hosts that were resolved, with the farthest reach of their addresses.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ResolvedReaches(Arc<Mutex<Vec<(String, Reach)>>>);
+pub(crate) struct ResolvedReaches(Arc<Mutex<Vec<(String, Reach)>>>);
 
 impl ResolvedReaches {
     /// The reach of a host: as it is written, as it was resolved, or else public, as if behind a proxy.
-    pub(super) fn reach_of(&self, host: &str) -> Reach {
+    pub(crate) fn reach_of(&self, host: &str) -> Reach {
         let known = || {
             let reached = locked(&self.0);
             let known = reached.iter().find(|(name, _)| name == host);
@@ -147,12 +147,12 @@ impl ResolvedReaches {
 
 /// Resolves names as the system does, to addresses that a redirect may lead to.
 #[derive(Debug)]
-pub(super) struct ReachResolver {
-    pub(super) reached: ResolvedReaches,
+pub(crate) struct ReachResolver {
+    pub(crate) reached: ResolvedReaches,
     /// The reach of the farthest server that has redirected; `None` before any redirect.
-    pub(super) from: Option<Reach>,
+    pub(crate) from: Option<Reach>,
     /// The proxy, which the user names.
-    pub(super) proxy: Option<Uri>,
+    pub(crate) proxy: Option<Uri>,
 }
 
 impl Resolver for ReachResolver {
@@ -185,7 +185,7 @@ impl Resolver for ReachResolver {
 
 /// A redirect leads to an address that is nearer than the server that sent it.
 #[derive(Debug)]
-pub(super) struct RefusedAddress(IpAddr);
+pub(crate) struct RefusedAddress(IpAddr);
 
 impl fmt::Display for RefusedAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -10,7 +10,7 @@ use ureq::{Agent, Proxy};
 
 use super::origin::{default_port, follow, host};
 use super::reach::{Reach, ReachResolver, ResolvedReaches};
-use super::settings::HubSettings;
+use super::settings::NetSettings;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::small_file;
@@ -22,7 +22,7 @@ const LARGEST_CERTIFICATES: u64 = 16 << 20;
 /// Connections by the proxy that they go through.
 #[derive(Debug)]
 pub struct Agents {
-    settings: HubSettings,
+    settings: NetSettings,
     cancel: CancelToken,
     // One for each proxy in use and each limit; connections are kept for further requests.
     agents: Mutex<Vec<(AgentKey, Agent)>>,
@@ -40,7 +40,7 @@ pub struct RedirectLimit(Option<Reach>);
 impl Agents {
     /// No connections yet, and none any more once `cancel` is cancelled.
     #[must_use]
-    pub fn new(settings: HubSettings, cancel: CancelToken) -> Self {
+    pub fn new(settings: NetSettings, cancel: CancelToken) -> Self {
         Self {
             settings,
             cancel,
@@ -167,7 +167,7 @@ fn located(from: &Uri, headers: &HeaderMap) -> Result<Uri, String> {
 
 /// The trusted certificates: a file that the environment names, or the system's store, or, on a system without one
 /// (a bare container), the roots of Mozilla's programme that were built in.
-fn root_certificates(settings: &HubSettings) -> Result<RootCerts> {
+fn root_certificates(settings: &NetSettings) -> Result<RootCerts> {
     let Some((variable, path)) = &settings.certificates else {
         #[cfg(target_os = "linux")]
         if rustls_native_certs::load_native_certs().certs.is_empty() {
@@ -204,11 +204,12 @@ mod tests {
     use ureq::http::HeaderValue;
 
     use super::*;
+    use crate::environment::Environment;
     use crate::reach::RefusedAddress;
-    use crate::{HubOptions, RequestFault, unreachable};
+    use crate::{RequestFault, unreachable};
 
     fn agents() -> Agents {
-        let settings = HubSettings::read(&HubOptions::default(), &|_| None).unwrap();
+        let settings = NetSettings::read(&Environment(&|_| None));
         Agents::new(settings, CancelToken::new())
     }
 
