@@ -28,7 +28,7 @@ impl Measure {
     /// That of a kind's columns; scores stand in a column of dense vectors.
     pub(crate) fn of(columns: &KindColumns, are_scores: bool) -> Self {
         match columns {
-            KindColumns::Sparse(..) => Self::GreatestDifference,
+            KindColumns::Sparse(..) | KindColumns::Terms(..) => Self::GreatestDifference,
             KindColumns::Dense(_) if are_scores => Self::GreatestDifference,
             KindColumns::Dense(_) | KindColumns::Multi(..) => Self::LeastCosine,
         }

@@ -166,6 +166,7 @@ fn chosen(
         let kind = match missing {
             KindColumns::Dense(_) => "dense vectors",
             KindColumns::Sparse(..) => "sparse vectors with indices",
+            KindColumns::Terms(..) => "sparse vectors as maps",
             KindColumns::Multi(..) => "vectors of tokens",
         };
         strange(file, format!("holds no {kind}, which the model gives")).with_remedy(format!(

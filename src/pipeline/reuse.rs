@@ -79,9 +79,13 @@ impl ReusedOutput {
 
     /// The lookup for vectors of `model`, which `output` is to hold.
     pub(super) fn ask(&self, model: &Model, output: &OutputOptions) -> EarlierVectors {
+        let mut output = output.clone();
+        if self.old.has_maps() {
+            output.terms.get_or_insert_with(|| model.terms());
+        }
         EarlierVectors {
             old: self.old.clone(),
-            output: output.clone(),
+            output,
             widths: model.config.vectors().0,
             open: None,
         }

@@ -17,12 +17,12 @@ use serde_json::Value;
 use self::index::Index;
 use crate::error::{Error, Place, Result};
 use crate::identity::{self, VectorIdentity};
-use crate::input::{InputOptions, RecordReader, Source};
+use crate::input::{InputOptions, RecordReader, Source, Template};
 use crate::job::{Part, State, text_hash};
 use crate::output::proof::Proof;
 use crate::output::{
-    self, ChosenVectors, Dtype, KindColumns, OutputFormat, OutputOptions, ROWS, RowTexts,
-    TemporaryVectors,
+    self, ChosenVectors, Dtype, KindColumns, OutputFormat, OutputOptions, ROWS, RecordedForm,
+    RowTexts, TemporaryVectors, TermIndices,
 };
 use crate::pool::is_finite;
 use crate::record::{RowVector, RowVectors, TextHash};
@@ -50,6 +50,10 @@ pub struct EarlierOutput {
     identity: VectorIdentity,
     /// Column of the texts that were embedded, where there may be one.
     text: Option<String>,
+    /// Column of the first texts, where pairs were scored: `text` has the second ones.
+    query: Option<String>,
+    /// Whether sparse vectors are maps from terms to weights.
+    has_maps: bool,
     /// How the vectors' columns were called, if otherwise than usual.
     embedding_field: Option<String>,
     parts: Vec<EarlierPart>,
@@ -114,6 +118,9 @@ impl EarlierOutput {
             format,
             identity: job.fingerprint.identity(),
             text,
+            // A template makes pairs, so the parts have no column of them.
+            query: None,
+            has_maps: job.fingerprint.get("sparse_tokens").is_some(),
             embedding_field: field("embedding_field").map(str::to_owned),
             parts: parts.collect(),
             place: OutputPlacement::Folder(storage, Arc::new(state)),
@@ -152,6 +159,9 @@ impl EarlierOutput {
             unproven,
             format,
             identity: VectorIdentity::of_provenance(&made),
+            query: made["query"].as_str().map(str::to_owned),
+            has_maps: (output::recorded_kinds(&made).iter())
+                .any(|kind| kind.form == RecordedForm::Terms),
             made,
             text,
             embedding_field: output.embedding_field.clone(),
@@ -159,6 +169,13 @@ impl EarlierOutput {
             place: OutputPlacement::File(file),
             asked,
         })
+    }
+
+    /// Whether it has sparse vectors as maps from terms to weights: to be read, they take the model's terms
+    /// ([`OutputOptions::terms`]).
+    #[must_use]
+    pub fn has_maps(&self) -> bool {
+        self.has_maps
     }
 
     /// Compares the identity of its vectors with that of a run's, as far as it is known.
@@ -207,8 +224,14 @@ impl EarlierOutput {
             embedding_field: self.embedding_field.clone(),
             ..output.clone()
         };
+        let mut kinds = output.names(widths, 1)?.kinds;
+        if let Some(terms) = output.terms.as_ref().filter(|_| self.has_maps) {
+            let indices = Arc::new(TermIndices::of(terms));
+            kinds = (kinds.into_iter())
+                .map(|kind| kind.as_terms(&indices))
+                .collect();
+        }
         // A file tells their names itself.
-        let kinds = output.names(widths, 1)?.kinds;
         let kinds = output::named_in(Some(&self.made), kinds).map_err(|missing| {
             let names: Vec<&str> = missing.columns().map(|(name, _)| name).collect();
             let reason = format!(
@@ -278,7 +301,7 @@ impl EarlierOutput {
             );
             let refused = Error::usage(reason).with_remedy(format!(
                 "reuse a folder of parts, which has the hashes, or an output with its texts ({KEEP} text; of chunks \
-                 {CHUNK_TEXT})"
+                 {CHUNK_TEXT}; of pairs {KEEP} with both fields)"
             ));
             match error {
                 Some(error) => refused.caused_by(error),
@@ -299,6 +322,7 @@ impl EarlierOutput {
         let options = InputOptions {
             format,
             text_field: field.clone(),
+            text_template: (self.query.as_ref()).map(|query| Template::of_pair(query, field, None)),
             max_record_bytes: MAX_ROW_BYTES,
             ..InputOptions::default()
         };

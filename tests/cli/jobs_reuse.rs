@@ -213,6 +213,48 @@ fn vectors_of_several_widths_are_reused_as_they_were() {
     }
 }
 
+/// Sparse vectors as maps from tokens to weights, read back from every format that holds them.
+#[test]
+fn maps_from_tokens_to_weights_are_reused_as_they_were() {
+    let sandbox = Sandbox::new();
+    sandbox.write("in.jsonl", lines(0, 30));
+    let embed = |line: &str| {
+        let mut command = sandbox.command(["embed", "in.jsonl", "--keep", "text", "-m"]);
+        command
+            .arg(in_repository("fixtures/sparse/bert/model"))
+            .args(line.split_whitespace());
+        sandbox.finish(&mut command)
+    };
+    let forms = [("", "plain.jsonl"), ("--sparse-tokens", "maps.jsonl")];
+    for (form, out) in forms {
+        code(&embed(&format!("-o {out} {form}")), 0);
+    }
+    let text = |name: &str| fs::read_to_string(sandbox.path(name)).unwrap();
+    assert!(text("maps.jsonl") != text("plain.jsonl"));
+    for old in [
+        "maps.jsonl",
+        "maps.jsonl.gz",
+        "maps.parquet",
+        "maps.arrow",
+        "maps.arrows",
+        "maps/",
+        "lines/ -f jsonl --part-rows 9",
+    ] {
+        let name = old.split(' ').next().unwrap();
+        if name != "maps.jsonl" {
+            code(&embed(&format!("-o {old} --sparse-tokens")), 0);
+        }
+        for (form, whole) in forms {
+            let line = format!(
+                "-o new.jsonl --force {form} --reuse {name} --stats stats.json --threads 1"
+            );
+            assert_eq!(reused(&embed(&line), &sandbox), 30, "{name} {form}");
+            assert_eq!(json(&sandbox.path("stats.json"))["tokens"], 0);
+            assert!(text("new.jsonl") == text(whole), "{name} {form}");
+        }
+    }
+}
+
 #[test]
 fn vectors_of_another_kind_are_refused() {
     let sandbox = Sandbox::new();

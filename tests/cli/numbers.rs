@@ -47,7 +47,7 @@ fn a_finished_run_has_its_summary_in_the_file() {
             assert_eq!(&stats[name], value, "{name}");
         }
     }
-    assert_eq!(stats["schema"], 1);
+    assert_eq!(stats["schema"], 2);
     assert_eq!(
         (&stats["state"], &stats["exit_code"]),
         (&"rejected".into(), &3.into())

@@ -236,6 +236,40 @@ fn a_job_is_resumed_in_parts_and_shards() {
     assert_eq!(text("reused.jsonl"), text("whole.jsonl"));
 }
 
+/// Of a file, pairs are known by both of their texts.
+#[test]
+fn scores_of_a_file_are_copied_for_equal_pairs() {
+    let sandbox = Sandbox::new();
+    sandbox.write("old.jsonl", pairs(30));
+    sandbox.write("new.jsonl", pairs(40));
+    let line = "--query-field q --text-field body --keep q,body";
+    for old in ["old.parquet", "old.arrow", "old.out.jsonl"] {
+        let run = score(&sandbox, PAIRS, &format!("old.jsonl {line} -o {old}"));
+        code(&run, 0);
+        let run = score(
+            &sandbox,
+            PAIRS,
+            &format!("new.jsonl {line} -o new.out.jsonl --force --reuse {old}"),
+        );
+        let said = &code(&run, 0).stderr;
+        assert!(said.contains("30 vectors copied"), "{old}: {run}");
+    }
+    let new = std::fs::read_to_string(sandbox.path("new.out.jsonl")).unwrap();
+    let old = std::fs::read_to_string(sandbox.path("old.out.jsonl")).unwrap();
+    assert!(new.starts_with(&old));
+    // One text of a pair does not tell the pair.
+    let line = "--query-field q --text-field body";
+    let old = format!("old.jsonl {line} --keep body -o half.parquet");
+    code(&score(&sandbox, PAIRS, &old), 0);
+    let run = score(
+        &sandbox,
+        PAIRS,
+        &format!("new.jsonl {line} -o none.jsonl --reuse half.parquet"),
+    );
+    assert!(code(&run, 2).stderr.contains("neither hashes"), "{run}");
+    assert!(run.stderr.contains("of pairs --keep with both"), "{run}");
+}
+
 #[test]
 fn what_scores_cannot_be_is_refused() {
     let sandbox = Sandbox::new();

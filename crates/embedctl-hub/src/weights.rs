@@ -139,6 +139,9 @@ pub fn unknown_settings(reason: &str) -> Cause {
 /// Why a model cannot be run, where either kind of weights would do.
 #[must_use]
 pub fn neither(onnx: Cause, checkpoint: Cause) -> Cause {
+    if onnx.reason == checkpoint.reason {
+        return checkpoint;
+    }
     Cause {
         reason: format!(
             "{}; and its checkpoint cannot be run in its place: it {}",

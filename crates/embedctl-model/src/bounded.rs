@@ -22,6 +22,15 @@ const BYTES_COMPARED: usize = 128 << 20;
 /// Attempts from one place by Oniguruma's own limit.
 const MOST_ATTEMPTS: usize = 10_000_000;
 
+/// Attempts of one search, from all places, for each second of a text's time: some of the 20 to 50 million that Oniguruma
+/// makes in a second.
+const ATTEMPTS_PER_SECOND: f64 = 2e7;
+
+/// Bytes that one search may compare for each second of a text's time by an expression that compares parts; and attempts
+/// from each place on average that it may make in any case, as `(\w)\1` does.
+const BYTES_PER_SECOND: f64 = 256e6;
+const ATTEMPTS_PER_PLACE: usize = 16;
+
 /// The steps of a tokenizer.
 #[derive(Debug)]
 pub(crate) struct BoundedSteps {
@@ -309,6 +318,22 @@ impl Expression {
         let attempts = attempts.clamp(1, MOST_ATTEMPTS);
         let mut limits = MatchParam::default();
         limits.set_retry_limit_in_match(u32::try_from(attempts).unwrap_or(u32::MAX));
+        let of_time = (budget.seconds() * ATTEMPTS_PER_SECOND) as usize;
+        let of_search = match self.compares {
+            true => {
+                let compared = (budget.seconds() * BYTES_PER_SECOND) as usize / bytes;
+                of_time.min(compared.max(bytes.saturating_mul(ATTEMPTS_PER_PLACE)))
+            }
+            false => of_time,
+        };
+        let of_search = u32::try_from(of_search.max(1)).unwrap_or(u32::MAX);
+        // SAFETY: the parameters live until the end of this function, and the call sets one of their numbers.
+        unsafe {
+            onig_sys::onig_set_retry_limit_in_search_of_match_param(
+                limits.as_raw(),
+                of_search.into(),
+            );
+        }
         region.clear();
         let options = SearchOptions::SEARCH_OPTION_NONE;
         // A match ends where the range of a search does, so a search cannot be done in parts.
@@ -475,6 +500,16 @@ mod tests {
             let error = encode(&tokenizer, &text, &short).unwrap_err();
             assert!(error.contains("limit"), "{expression}: {error}");
         }
+    }
+
+    /// One search, slow from each of many places: time is looked at before it and after it alone.
+    #[test]
+    fn a_single_search_ends_with_the_time_of_its_text() {
+        let short = TextBudget::of_time(std::time::Duration::from_millis(50));
+        let text = format!("{}xc", "a".repeat(2_000));
+        let tokenizer = tokenizer(&replace("a*a*c", "b"), "null");
+        let error = encode(&tokenizer, &text, &short).unwrap_err();
+        assert!(error.contains("retry-limit-in-search"), "{error}");
     }
 
     /// Every kind of match and of text, as the crate itself splits it.

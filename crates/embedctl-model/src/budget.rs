@@ -87,6 +87,11 @@ impl TextBudget {
         Ok(())
     }
 
+    /// All time for the text, in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.time.as_secs_f64()
+    }
+
     /// Checks that there is time left.
     ///
     /// # Errors

@@ -173,7 +173,10 @@ fn find_checkpoint(
         files => files,
     };
     let config = metadata::read(&folder.join(transformer).join("config.json"))?;
-    let config: serde_json::Value = config.unwrap_or_default();
+    let Some(config): Option<serde_json::Value> = config else {
+        let without = |_| Cause::of(format!("has no {sub}config.json"));
+        return Ok(Err(files.map_or_else(|cause| cause, without)));
+    };
     let files = match (files, knows(&config)) {
         (_, Err(reason)) => return Ok(Err(weights::unknown_settings(&reason))),
         (Err(cause), _) => return Ok(Err(cause)),

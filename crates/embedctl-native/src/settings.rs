@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use serde_json::{Map, Value};
 
 use crate::config_keys;
+use embedctl_common::setting::PRECISION;
 use embedctl_common::word_list::lists;
 
 /// Why the native engine doesn't run a model. Another engine may.
@@ -94,6 +95,12 @@ impl ConfigSettings {
                 .unwrap_or(0);
             value.truncate(end);
             value.push('…');
+        }
+        if name == "quantization_config" {
+            return self.refuse(format!(
+                "its weights are quantized (\"{name}\": {value}), which the native engine does not read; take the \
+                 checkpoint that they were made from, with {PRECISION} int8 or int16"
+            ));
         }
         self.refuse(format!(
             "the setting \"{name}\": {value} is not supported by the native engine"

@@ -66,6 +66,14 @@ impl FileLock {
     }
 }
 
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        // A process that another thread is starting has a copy of every open file until it runs its program. Closing
+        // ours would leave the lock with the copy.
+        let _ = self.file.unlock();
+    }
+}
+
 /// Whether the lock was taken for this file alone; `None` where another one holds it.
 fn take(file: &File) -> Option<bool> {
     match file.try_lock() {
@@ -92,5 +100,18 @@ mod tests {
         drop(held);
         let never = || panic!("nobody holds it");
         assert!(FileLock::wait(open(), &CancelToken::new(), never).is_ok());
+    }
+
+    #[test]
+    fn a_copy_of_the_open_file_does_not_keep_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let file = File::create(&path).unwrap();
+        // As a process has it that is being started.
+        let copy = file.try_clone().unwrap();
+        drop(FileLock::try_take(file).unwrap());
+        let again = FileLock::try_take(File::open(&path).unwrap());
+        assert!(again.is_some_and(|lock| lock.is_exclusive()));
+        drop(copy);
     }
 }

@@ -20,7 +20,7 @@ pub use crate::writing::calibration::Calibration;
 pub use crate::writing::format::{
     Compression, OutputFacts, OutputFormat, RowTexts, SparseForm, TokenForm, VectorShape,
 };
-pub use crate::writing::kinds::{KindColumns, no_rows};
+pub use crate::writing::kinds::{KindColumns, TermIndices, no_rows};
 pub use crate::writing::layout::OutputNames;
 pub use crate::writing::options::{
     AdditionalVectors, Destination, EMBEDDING, OutputOptions, RowNumbers, VectorType,
@@ -246,6 +246,7 @@ pub fn named_in(
                 (&kind, column.form),
                 (KindColumns::Dense(_), VectorForm::List)
                     | (KindColumns::Sparse(..), VectorForm::Sparse(_))
+                    | (KindColumns::Terms(..), VectorForm::Map)
                     | (KindColumns::Multi(..), VectorForm::OfTokens)
             )
         };
@@ -263,6 +264,9 @@ pub fn named_in(
             ),
             KindColumns::Sparse(own, width) => {
                 KindColumns::Sparse(names.next().unwrap_or(own), width)
+            }
+            KindColumns::Terms(own, width, indices) => {
+                KindColumns::Terms(names.next().unwrap_or(own), width, indices)
             }
             KindColumns::Multi(own, width) => {
                 KindColumns::Multi(names.next().unwrap_or(own), width)

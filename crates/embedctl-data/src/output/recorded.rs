@@ -13,7 +13,7 @@ pub enum RecordedForm {
     Dense,
     /// Indices and values.
     Sparse,
-    /// Maps from terms to weights, which are not read back.
+    /// Maps from terms to weights, which are read back where the terms are known.
     Terms,
     /// A vector for each token.
     Tokens,

@@ -1,10 +1,12 @@
 //! Rows of vectors of every kind, read back from columns of Arrow's.
 
+use std::sync::Arc;
+
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Float32Type, Schema, UInt32Type};
 
 use super::lists::{Vectors, element, is_sparse};
-use crate::writing::kinds::{KindColumns, no_rows};
+use crate::writing::kinds::{KindColumns, TermIndices, no_rows};
 use crate::writing::quantize::Dtype;
 use embedctl_common::vectors::{RowVectors, SparseRow};
 
@@ -15,6 +17,7 @@ fn places_of(kind: &KindColumns, schema: &Schema) -> Option<Vec<usize>> {
         let holds = match (kind, field.data_type()) {
             (KindColumns::Dense(_), column) => is_float(column, width),
             (KindColumns::Sparse(..), column) => is_sparse(column),
+            (KindColumns::Terms(..), column) => matches!(column, DataType::Map(..)),
             (KindColumns::Multi(..), DataType::List(vector)) => is_float(vector.data_type(), width),
             (KindColumns::Multi(..), _) => false,
         };
@@ -42,6 +45,7 @@ pub(crate) fn places(kinds: &[KindColumns], schema: &Schema) -> Option<Vec<usize
 enum KindRows<'a> {
     Dense(Vec<Vectors<'a>>, usize),
     Sparse(&'a ArrayRef, usize),
+    Terms(&'a ArrayRef, usize, Arc<TermIndices>),
     Multi(&'a ArrayRef, Vectors<'a>, usize),
 }
 
@@ -62,6 +66,9 @@ impl<'a> BatchRows<'a> {
                 Some(KindRows::Dense(lists.map(Vectors::of).collect(), width))
             }
             KindColumns::Sparse(name, width) => Some(KindRows::Sparse(column(name)?, *width)),
+            KindColumns::Terms(name, width, indices) => {
+                Some(KindRows::Terms(column(name)?, *width, Arc::clone(indices)))
+            }
             KindColumns::Multi(name, width) => {
                 let lists = column(name)?;
                 let vectors = Vectors::of(lists.as_list_opt::<i32>()?.values());
@@ -108,6 +115,26 @@ impl KindRows<'_> {
                     && indices.is_sorted_by(|one, next| one < next)
                     && indices.last().is_none_or(|last| (*last as usize) < *width);
                 is_whole.then(|| rows.push(SparseRow { indices, values }))
+            }
+            (Self::Terms(column, width, terms), RowVectors::Sparse(rows)) => {
+                let maps = column.as_map_opt()?;
+                let entries = maps.is_valid(row).then(|| maps.value(row))?;
+                let names = entries.column(0).as_string_opt::<i32>()?;
+                let values = entries.column(1).as_primitive_opt::<Float32Type>()?;
+                let mut found = Vec::with_capacity(names.len());
+                for (place, value) in values.values().iter().enumerate() {
+                    found.push((terms.get(names.value(place))?, *value));
+                }
+                found.sort_unstable_by_key(|(index, _)| *index);
+                let (indices, values): (Vec<u32>, Vec<f32>) = found.into_iter().unzip();
+                let is_whole = indices.is_sorted_by(|one, next| one < next)
+                    && indices.last().is_none_or(|last| (*last as usize) < *width);
+                is_whole.then(|| {
+                    rows.push(SparseRow {
+                        indices: &indices,
+                        values: &values,
+                    });
+                })
             }
             (Self::Multi(column, vectors, width), RowVectors::Multi(rows)) => {
                 let lists = column.as_list_opt::<i32>()?;

@@ -33,6 +33,7 @@ pub(crate) fn no_such_vectors(path: &Path, kinds: &[KindColumns]) -> Error {
         let form = match kind {
             KindColumns::Dense(_) => "of",
             KindColumns::Sparse(..) => "with indices and values, of",
+            KindColumns::Terms(..) => "as maps from terms to weights, of",
             KindColumns::Multi(..) => "for each token, of",
         };
         let columns = kind.columns();

@@ -46,7 +46,7 @@ fn parts() -> Fields {
 }
 
 /// The entries of a map.
-fn entries() -> FieldRef {
+pub(crate) fn map_entries() -> FieldRef {
     let parts = Fields::from(vec![
         Field::new("key", DataType::Utf8, false),
         Field::new("value", DataType::Float32, false),
@@ -58,7 +58,7 @@ impl SparseColumn {
     /// Its type.
     pub fn data_type(&self) -> DataType {
         match self.terms {
-            Some(_) => DataType::Map(entries(), false),
+            Some(_) => DataType::Map(map_entries(), false),
             None => DataType::Struct(parts()),
         }
     }
@@ -103,7 +103,7 @@ impl SparseColumn {
         };
         let names = indices.iter().map(|&index| Self::term(terms, index));
         let names = names.collect::<Result<Vec<_>>>()?;
-        let entries = entries();
+        let entries = map_entries();
         let DataType::Struct(fields) = entries.data_type() else {
             return Err(Error::internal("entries without parts"));
         };

@@ -139,6 +139,10 @@ fn weights_of_llama_cpp_are_called_that() {
         Model::open(&options(alone.path()), WeightsPreference::Onnx),
         &words,
     );
+    // There is no checkpoint that could be run in its place.
+    let either = WeightsPreference::CheckpointFirst(|_| Ok(()));
+    let error = Model::open(&options(alone.path()), either).unwrap_err();
+    assert!(!error.to_string().contains("in its place"), "{error}");
     let file = alone.path().join("model-Q4_K_M.gguf");
     assert_says(
         Model::open(&options(&file), WeightsPreference::Onnx),

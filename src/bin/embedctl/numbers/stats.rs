@@ -6,7 +6,7 @@ use super::{Numbers, NumbersState, now};
 use crate::printer::stage_fields;
 
 /// Counts up when a member goes or changes its meaning.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 /// The file's text.
 pub(super) fn text(numbers: &Numbers, state: &NumbersState) -> String {

@@ -15,7 +15,7 @@ use crate::vectors::{
 use crate::writing::format::Compression;
 use crate::writing::kinds::KindColumns;
 use crate::writing::quantize::Dtype;
-use crate::writing::sparse::PARTS;
+use crate::writing::sparse::{PARTS, map_entries};
 use arrow::datatypes::{DataType, Field, Fields, Schema};
 use arrow::json::ReaderBuilder;
 use embedctl_common::error::{Error, Place, Result};
@@ -125,6 +125,7 @@ pub(super) fn batches(
                 Field::new(PARTS[0], list(DataType::UInt32), false),
                 Field::new(PARTS[1], list(DataType::Float32), false),
             ])),
+            KindColumns::Terms(..) => DataType::Map(map_entries(), false),
             KindColumns::Multi(..) => list(list(DataType::Float32)),
         };
         let columns = kind.columns();
