@@ -13,7 +13,7 @@ use crate::packed::{Product, SmallWeights};
 use crate::relative_bias;
 use crate::room::room;
 use crate::rotary::RotaryTable;
-use crate::scratch::{Rows, Scratch, ThreadScratch};
+use crate::scratch::{Rows, Scratch, ThreadCrew, ThreadScratch};
 
 /// Queries of a part of a row at least, about: each part packs all keys again.
 const PART_QUERIES: usize = 128;
@@ -102,41 +102,61 @@ impl Executor<'_> {
                 stride,
             };
             let inputs = (input(0), input(query), input(query + key));
-            // Of causal attention the last queries see most keys: more parts than threads.
-            let parts = match helpers.len() {
-                0 => 1,
-                helpers => (4 * (helpers + 1)).min(length / PART_QUERIES),
-            };
-            let parts = Attention::parts(self.isa, into.arithmetic(), length, parts);
-            let parts = parts.scan(out, |rest, part| {
-                let (out, others) = std::mem::take(rest).split_at_mut(part.len() * width);
-                *rest = others;
-                Some((part, out))
-            });
-            crew.share(own, helpers, parts, |(part, out), own| {
-                shape.run(
-                    self.isa,
-                    into.arithmetic(),
-                    &mut own.attention,
-                    inputs,
-                    length,
-                    part,
-                    bias,
-                    out,
-                    width,
-                );
-            });
+            let team = (*crew, &mut *own, &mut **helpers);
+            self.attend_row(shape, into.arithmetic(), inputs, bias, (out, length), team);
         }
         if attention.gated && delta_rule.is_none() {
             let pieces = context.chunks_mut(piece * width);
             let pieces = pieces.zip(heads.chunks(piece * stride));
             crew.share(own, helpers, pieces, |(context, heads), _| {
-                let tokens = context.chunks_exact_mut(width);
-                for (out, token) in tokens.zip(heads.chunks_exact(stride)) {
-                    gate_by_sigmoid(self.isa, &token[stride - width..], out);
-                }
+                self.gate(context, width, heads, stride);
             });
         }
+    }
+
+    /// Multiplies the outputs `context` of attention by the gates that stand last in their tokens' values `heads`.
+    fn gate(&self, context: &mut [f32], width: usize, heads: &[f32], stride: usize) {
+        let tokens = context.chunks_exact_mut(width);
+        for (out, token) in tokens.zip(heads.chunks_exact(stride)) {
+            gate_by_sigmoid(self.isa, &token[stride - width..], out);
+        }
+    }
+
+    /// Attention over the queries, keys and values of a row of `length` tokens; the team's threads take parts of its queries.
+    fn attend_row(
+        &self,
+        shape: Attention,
+        arithmetic: ProductPrecision,
+        inputs: (HeadsInput<'_>, HeadsInput<'_>, HeadsInput<'_>),
+        bias: Option<ScoreBias<'_>>,
+        (out, length): (&mut [f32], usize),
+        (crew, own, helpers): (&ThreadCrew, &mut ThreadScratch, &mut [ThreadScratch]),
+    ) {
+        let width = shape.heads * shape.head_width;
+        // Of causal attention the last queries see most keys: more parts than threads.
+        let parts = match helpers.len() {
+            0 => 1,
+            helpers => (4 * (helpers + 1)).min(length / PART_QUERIES),
+        };
+        let parts = Attention::parts(self.isa, arithmetic, length, parts);
+        let parts = parts.scan(out, |rest, part| {
+            let (out, others) = std::mem::take(rest).split_at_mut(part.len() * width);
+            *rest = others;
+            Some((part, out))
+        });
+        crew.share(own, helpers, parts, |(part, out), own| {
+            shape.run(
+                self.isa,
+                arithmetic,
+                &mut own.attention,
+                inputs,
+                length,
+                part,
+                bias,
+                out,
+                width,
+            );
+        });
     }
 
     /// Adds the output of attention, or of a convolution, to the states of some tokens. Of parallel branches, the

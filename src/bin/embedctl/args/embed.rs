@@ -1,6 +1,6 @@
 //! Options of `embedctl embed`, in the order in which `--help` groups them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use embedctl::engine::ProviderOption;
@@ -8,7 +8,7 @@ use embedctl::input::{
     CsvEscape, CsvOptions, CsvQuote, Delimiter, IdType, InputFormat, InputOptions, Keep, Template,
 };
 use embedctl::job::Shard;
-use embedctl::output::{Dtype, OutputFormat, VectorType};
+use embedctl::output::{Calibration, Destination, Dtype, OutputFormat, OutputOptions, VectorType};
 use embedctl::pipeline::OnError;
 use embedctl::storage::StorageOption;
 use embedctl::tokenize::ChunkBy;
@@ -159,6 +159,24 @@ pub struct OutputArgs {
     pub dry_run: bool,
 }
 
+impl OutputArgs {
+    /// The output options of these arguments. A dry run, which needs no place for vectors, counts them as Parquet.
+    pub fn options(&self) -> OutputOptions {
+        let destination = match &self.output {
+            Some(path) if path == Path::new("-") => Destination::Stdout,
+            Some(path) => Destination::Path(path.clone()),
+            None => Destination::Path(PathBuf::from("vectors.parquet")),
+        };
+        OutputOptions {
+            format: self.output_format,
+            force: self.force || self.output.is_none(), // a dry run replaces nothing
+            vector_type: self.vector_type,
+            embedding_field: self.embedding_field.clone(),
+            ..OutputOptions::new(destination)
+        }
+    }
+}
+
 /// The form of a vector's components.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Vectors")]
@@ -187,6 +205,18 @@ pub struct ComponentArgs {
     /// In place of indices and values. For Parquet, Arrow and JSONL.
     #[arg(long)]
     pub sparse_tokens: bool,
+}
+
+impl ComponentArgs {
+    /// Output options, with these.
+    pub fn options(&self, output: OutputOptions) -> OutputOptions {
+        OutputOptions {
+            dtype: self.dtype,
+            sparse_tokens: self.sparse_tokens,
+            calibration: self.calibration.as_deref().map(Calibration::named),
+            ..output
+        }
+    }
 }
 
 /// How records are read.
@@ -308,6 +338,35 @@ pub struct InputArgs {
     /// Seed of --sample
     #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = whole, requires = "sample")]
     pub seed: u64,
+}
+
+impl InputArgs {
+    /// The input options of these arguments.
+    pub fn options(&self) -> InputOptions {
+        InputOptions {
+            id_field: self.id_field().map(str::to_owned),
+            id_type: self.id_type,
+            keep: self.kept(),
+            text_template: self.text_template.clone(),
+            source_columns: self.source_columns,
+            sample: self.sample,
+            seed: self.seed,
+            ..self.records.options()
+        }
+    }
+
+    /// The field of the ids; `none` stands for no ids.
+    fn id_field(&self) -> Option<&str> {
+        Some(self.id_field.as_str()).filter(|name| *name != "none")
+    }
+
+    /// The kept fields. The field of the ids is the output's `id` already, if it is called so.
+    fn kept(&self) -> Vec<Keep> {
+        let has_ids = self.id_field() == Some("id");
+        let is_id = |keep: &&Keep| keep.name == "id" && keep.kind.is_none() && has_ids;
+        let kept = self.keep.iter().filter(|keep| !is_id(keep));
+        kept.cloned().collect()
+    }
 }
 
 /// Whether long texts become several rows.

@@ -33,12 +33,12 @@ pub use bench::BenchArgs;
 pub use config::ConfigArgs;
 pub use devices::DevicesArgs;
 pub use download::DownloadArgs;
-pub use embed::{EmbedArgs, InputArgs, OutputArgs, RunArgs, StatsArgs, VectorArgs};
+pub use embed::{EmbedArgs, RunArgs, StatsArgs, VectorArgs};
 pub use engine::EngineArgs;
 pub use export::ExportArgs;
 pub use info::InfoArgs;
 pub use inspect::InspectArgs;
-pub use model::{OverrideArgs, TextArgs, VectorModelArgs};
+pub use model::OverrideArgs;
 pub use score::ScoreArgs;
 pub use search::{HitFormat, SearchArgs};
 #[cfg(feature = "serve")]

@@ -1,8 +1,10 @@
 //! Options that say which model, which of its files, and what overrides them.
 
+use std::path::PathBuf;
+
 use clap::{ArgAction, Args, ValueHint};
 use embedctl::model::{
-    ModelName, PoolingMode, Precision, TextRole, TextTask, VectorKind, WeightsKind,
+    ModelName, ModelOptions, PoolingMode, Precision, TextRole, TextTask, VectorKind, WeightsKind,
 };
 
 use super::values::{NamedValueParser, pool_factor, positive, precision};
@@ -59,6 +61,23 @@ pub struct TextArgs {
     pub prompt_name: Option<String>,
 }
 
+impl TextArgs {
+    /// The options of the model of this name, with these.
+    pub fn options(&self, model: &str, cache_dir: Option<PathBuf>) -> ModelOptions {
+        ModelOptions {
+            model: model.to_owned(),
+            model_file: self.onnx.model_file.clone(),
+            precision: self.onnx.precision,
+            kind: self.onnx.weights,
+            cache_dir,
+            max_length: self.length.max_length,
+            prompt: self.prompt.clone(),
+            prompt_name: self.prompt_name.clone(),
+            ..ModelOptions::default() // the rest follows from the providers
+        }
+    }
+}
+
 /// Options that override how a model gives vectors.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model")]
@@ -96,6 +115,22 @@ pub struct VectorModelArgs {
     /// stays as it is.
     #[arg(long, value_name = "N", value_parser = pool_factor)]
     pub pool_factor: Option<f64>,
+}
+
+impl VectorModelArgs {
+    /// A model's options, with these.
+    pub fn options(&self, model: ModelOptions) -> ModelOptions {
+        ModelOptions {
+            pooling: self.pooling.pooling.clone(),
+            normalize: self.normalize,
+            dimensions: self.dimensions.clone(),
+            vectors: self.kinds.vectors(),
+            text_task: self.kinds.task.clone(),
+            max_active_dims: self.max_active_dims,
+            pool_factor: self.pool_factor,
+            ..model
+        }
+    }
 }
 
 /// What vectors are asked for.

@@ -9,11 +9,11 @@ use embedctl::cancel::CancelToken;
 use embedctl::engine::{EngineOptions, Provider, ProviderChoice};
 use embedctl::input::{
     self, BatchWindows, DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputFormat, InputOptions,
-    Keep, Source, WINDOW_BYTES,
+    Source, WINDOW_BYTES,
 };
 use embedctl::job::{JobOptions, is_inside};
 use embedctl::model::ModelOptions;
-use embedctl::output::{Calibration, Destination, OutputFormat, OutputOptions, RunFiles};
+use embedctl::output::{Destination, OutputFormat, RunFiles};
 use embedctl::pipeline::{EmbedOptions, OnError, RunPlan, Summary};
 use embedctl::progress::Progress;
 use embedctl::survey;
@@ -21,10 +21,7 @@ use embedctl::tokenize::Chunking;
 use embedctl_common::user_cache;
 
 use super::{resume, stores};
-use crate::args::{
-    Devices, EmbedArgs, EngineArgs, InputArgs, MessageArgs, OutputArgs, OverrideArgs, RunArgs,
-    TextArgs, VectorArgs, VectorModelArgs,
-};
+use crate::args::{Devices, EmbedArgs, EngineArgs, MessageArgs, OverrideArgs, RunArgs, VectorArgs};
 use crate::crash;
 use crate::exit::ExitCode;
 use crate::failure::CommandFailure;
@@ -227,7 +224,7 @@ pub(super) fn request<N: clap::Args>(
              file (such as /dev/stderr or ./-)",
         ));
     }
-    let model = text_model(&args.model.model, &args.model.texts, messages);
+    let model = (args.model.texts).options(&args.model.model, messages.cache_dir.clone());
     let engine = EngineOptions {
         batch_tokens: args.limits.batch_tokens,
         workers: args.limits.threads.unwrap_or(0),
@@ -238,13 +235,7 @@ pub(super) fn request<N: clap::Args>(
         input: input(args)?,
         chunking: None,
         uuid: args.input.uuid,
-        output: OutputOptions {
-            format: args.output.output_format,
-            force: args.output.force || args.output.output.is_none(), // a dry run replaces nothing
-            vector_type: args.output.vector_type,
-            embedding_field: args.output.embedding_field.clone(),
-            ..OutputOptions::new(destination(&args.output))
-        },
+        output: args.output.options(),
         job: JobOptions {
             part_rows: args.output.part_rows.map(|rows| rows as u64),
             resume: args.output.resume,
@@ -287,16 +278,11 @@ fn with_vectors(args: &VectorArgs, request: EmbedRequest) -> Result<EmbedRequest
         text: chunks.chunk_text,
         id: chunks.chunk_id,
     });
-    run.output = OutputOptions {
-        dtype: components.dtype,
-        sparse_tokens: components.sparse_tokens,
-        calibration: components.calibration.as_deref().map(Calibration::named),
-        ..run.output
-    };
+    run.output = components.options(run.output);
     Ok(EmbedRequest {
         model: ModelOptions {
             late: chunks.late,
-            ..vector_model(model, request.model)
+            ..model.options(request.model)
         },
         run,
         calibration: components.calibration.clone(),
@@ -306,34 +292,8 @@ fn with_vectors(args: &VectorArgs, request: EmbedRequest) -> Result<EmbedRequest
 
 /// The model of this name, with the options that override its files.
 pub(super) fn model(name: &str, args: &OverrideArgs, messages: &MessageArgs) -> ModelOptions {
-    vector_model(&args.vectors, text_model(name, &args.texts, messages))
-}
-
-fn text_model(name: &str, args: &TextArgs, messages: &MessageArgs) -> ModelOptions {
-    ModelOptions {
-        model: name.to_owned(),
-        model_file: args.onnx.model_file.clone(),
-        precision: args.onnx.precision,
-        kind: args.onnx.weights,
-        cache_dir: messages.cache_dir.clone(),
-        max_length: args.length.max_length,
-        prompt: args.prompt.clone(),
-        prompt_name: args.prompt_name.clone(),
-        ..ModelOptions::default() // the rest follows from the providers
-    }
-}
-
-fn vector_model(args: &VectorModelArgs, model: ModelOptions) -> ModelOptions {
-    ModelOptions {
-        pooling: args.pooling.pooling.clone(),
-        normalize: args.normalize,
-        dimensions: args.dimensions.clone(),
-        vectors: args.kinds.vectors(),
-        text_task: args.kinds.task.clone(),
-        max_active_dims: args.max_active_dims,
-        pool_factor: args.pool_factor,
-        ..model
-    }
+    let model = args.texts.options(name, messages.cache_dir.clone());
+    args.vectors.options(model)
 }
 
 /// The engine options of the command line; the caller adds limits.
@@ -411,23 +371,13 @@ fn own_sources<N: clap::Args>(
     Ok(sources)
 }
 
-/// Where vectors go; a dry run, which needs no place for them, counts them as Parquet.
-fn destination(args: &OutputArgs) -> Destination {
-    match &args.output {
-        Some(path) if path == Path::new("-") => Destination::Stdout,
-        Some(path) => Destination::Path(path.clone()),
-        None => Destination::Path(PathBuf::from("vectors.parquet")),
-    }
-}
-
 /// Whether each record batch is answered by one: Arrow in, Arrow out, and nothing said of columns.
 fn answers_batches<N: clap::Args>(args: &RunArgs<N>) -> Result<bool, CommandFailure> {
     let from_stdin = args.inputs.iter().all(|input| input == Path::new("-"));
     let from_arrow = args.input.records.input_format == Some(InputFormat::Arrow);
     let format = args.output.output_format;
     let to_arrow = matches!(format, Some(OutputFormat::Arrow | OutputFormat::Arrows));
-    let output = OutputOptions::new(destination(&args.output));
-    let answers = from_stdin && from_arrow && to_arrow && output.is_stream()?;
+    let answers = from_stdin && from_arrow && to_arrow && args.output.options().is_stream()?;
     if args.input.streams && !answers {
         return Err(CommandFailure::usage(
             "--streams needs Arrow streams on standard input and output: `-i arrow -f arrow -o -`",
@@ -457,21 +407,6 @@ fn refuse_keys(input: &InputOptions) -> Result<(), CommandFailure> {
     }
 }
 
-/// The field of the ids; `none` stands for no ids.
-fn id_field(input: &InputArgs) -> Option<&str> {
-    Some(input.id_field.as_str()).filter(|name| *name != "none")
-}
-
-/// The kept fields. The field of the ids is the output's `id` already, if it is called so.
-fn kept(input: &InputArgs) -> Vec<Keep> {
-    let is_id = |keep: &Keep| {
-        let has_ids = id_field(input).is_some_and(|name| name == "id");
-        keep.name == "id" && keep.kind.is_none() && has_ids
-    };
-    let kept = input.keep.iter().filter(|keep| !is_id(keep));
-    kept.cloned().collect()
-}
-
 fn input<N: clap::Args>(args: &RunArgs<N>) -> Result<InputOptions, CommandFailure> {
     // It says how much a dry run reads, and nothing of the run; unless records are drawn from so many.
     let is_of_survey = args.output.dry_run && args.input.sample.is_none();
@@ -481,24 +416,17 @@ fn input<N: clap::Args>(args: &RunArgs<N>) -> Result<InputOptions, CommandFailur
             (false, true) => BatchWindows::Whole,
             (false, false) => BatchWindows::Cut,
         },
-        id_field: id_field(&args.input).map(str::to_owned),
-        id_type: args.input.id_type,
-        keep: kept(&args.input),
         max_record_bytes: args
             .limits
             .max_record_bytes
             .unwrap_or(DEFAULT_MAX_RECORD_BYTES),
         window_rows: args.limits.batches.window.unwrap_or(DEFAULT_WINDOW_ROWS),
         window_bytes: WINDOW_BYTES,
-        text_template: args.input.text_template.clone(),
-        source_columns: args.input.source_columns,
         limit: args
             .input
             .limit
             .filter(|&records| records > 0 && !is_of_survey),
-        sample: args.input.sample,
-        seed: args.input.seed,
-        ..args.input.records.options()
+        ..args.input.options()
     };
     if args.input.uuid {
         refuse_keys(&options)?;
