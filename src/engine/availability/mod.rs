@@ -127,7 +127,10 @@ pub fn report(
     let providers = Provider::ALL
         .into_iter()
         .map(|provider| match provider {
-            Provider::Native => built_in_status(&native, env!("CARGO_PKG_VERSION")),
+            Provider::Native => ProviderStatus {
+                detail: native::absent_kernels(),
+                ..built_in_status(&native, env!("CARGO_PKG_VERSION"))
+            },
             Provider::Rten => built_in_status(&rten, rten::VERSION),
             other => status(other, &hardware, &libraries, Platform::HERE),
         })

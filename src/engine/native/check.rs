@@ -6,7 +6,8 @@ use std::time::Instant;
 use crate::engine::Provider;
 use crate::provider::{ProviderReport, check_graph as graph};
 use embedctl_native::kernels::{
-    Isa, Matrix, Norm, Operand, PackedLayout, ProductFinish, ProductPrecision, linear,
+    HOW_TO_BUILD_ALL, Isa, Matrix, Norm, Operand, PackedLayout, ProductFinish, ProductPrecision,
+    linear,
 };
 
 /// Computes the small graph in every precision. Takes some milliseconds.
@@ -16,9 +17,24 @@ pub fn check() -> ProviderReport {
     let isa = ran.as_ref().ok().map(|(isa, _)| *isa);
     let inside = "all inside this program, on the processor".to_owned();
     ProviderReport {
-        device: isa.map(|isa| format!("the processor's {isa}")),
+        device: isa.map(|isa| match Isa::why_slower() {
+            Some(reason) => format!("the processor's {isa}: {reason}"),
+            None => format!("the processor's {isa}"),
+        }),
         ..ProviderReport::of(Provider::Native, ran.map(|(_, millis)| (inside, millis)))
     }
+}
+
+/// The processor's instruction sets that this build has no kernels for, where there are any.
+#[must_use]
+pub fn absent_kernels() -> Option<String> {
+    let absent = Isa::absent();
+    (!absent.is_empty()).then(|| {
+        format!(
+            "this build has no kernels for {}, which this processor has, too; {HOW_TO_BUILD_ALL}",
+            absent.join(", ")
+        )
+    })
 }
 
 /// The instruction set in use, and the time of the second fp32 run.

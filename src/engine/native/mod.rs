@@ -5,7 +5,7 @@ mod notes;
 mod statics;
 mod token_weights;
 
-pub use check::check;
+pub use check::{absent_kernels, check};
 pub use embedctl_native::knows;
 pub use notes::notes;
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::model::Model;
 
 /// Notes about the weights that the engine takes for `model`, without reading them: the choice among several networks,
-/// an adapter, and code of the repository's own that is not run; and the processor's tiles, where they are not used.
+/// an adapter, and code of the repository's own that is not run; and faster instructions of the processor that are not used.
 #[must_use]
 pub fn notes(model: &Model) -> Vec<String> {
     let Ok(known) = &model.checkpoint else {
@@ -46,8 +46,10 @@ pub fn notes(model: &Model) -> Vec<String> {
     let network = network_notes(model.network(), &known.files);
     let tiles = Isa::why_no_tiles()
         .map(|reason| format!("the native engine computes with AVX-512 in place of AMX: {reason}"));
+    let slower =
+        Isa::why_slower().map(|reason| format!("the native engine is slow here: {reason}"));
     let notes = own_code.into_iter().chain(adapter).chain(network);
-    notes.chain(tiles).collect()
+    notes.chain(tiles).chain(slower).collect()
 }
 
 /// The classes that `auto_map` names, where it names any: `AutoModel: modeling.OwnModel`.

@@ -7,7 +7,7 @@
 mod packing;
 mod scratch;
 mod softmax;
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+#[cfg_attr(not(kernels = "amx"), allow(dead_code))]
 mod tiles;
 
 use std::f32::consts::LOG2_E;

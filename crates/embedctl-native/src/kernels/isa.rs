@@ -1,10 +1,12 @@
 //! The instructions that the kernels may use: asked of the processor once, and passed along explicitly.
 
 use std::fmt;
-#[cfg(target_arch = "x86_64")]
+#[cfg(kernels = "avx512")]
 use std::sync::LazyLock;
 
+#[cfg(kernels = "amx")]
 use super::amx::permission;
+use super::detection;
 
 /// An instruction set that this processor has: every value was made by asking it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -19,28 +21,96 @@ pub struct Isa {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum TileKind {
     /// AMX, beside AVX-512.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(kernels = "amx")]
     Amx,
     /// Plain code, which gives the same bits.
     #[cfg(test)]
     Plain,
 }
 
+/// The instructions for vectors that this build has kernels for: `build.rs` chooses them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum InstructionLevel {
     Portable,
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(kernels = "avx2")]
     Avx2,
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(kernels = "avx2-vnni")]
     Avx2Vnni,
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(kernels = "avx512")]
     Avx512,
-    #[cfg(target_arch = "aarch64")]
+    #[cfg(kernels = "neon")]
     Neon,
-    #[cfg(target_arch = "aarch64")]
+    #[cfg(kernels = "neon-dot")]
     NeonDot,
-    #[cfg(target_arch = "aarch64")]
+    #[cfg(kernels = "neon-i8mm")]
     NeonI8mm,
+}
+
+/// The instructions of a level that floats are computed by: levels that differ in products of integers share them.
+pub(super) enum FloatLevel {
+    Portable,
+    #[cfg(any(kernels = "avx2", kernels = "avx2-vnni"))]
+    Avx2,
+    #[cfg(kernels = "avx512")]
+    Avx512,
+    #[cfg(any(kernels = "neon", kernels = "neon-dot", kernels = "neon-i8mm"))]
+    Neon,
+}
+
+impl InstructionLevel {
+    /// All that this build has kernels for.
+    const BUILT: &[Self] = &[
+        Self::Portable,
+        #[cfg(kernels = "avx2")]
+        Self::Avx2,
+        #[cfg(kernels = "avx2-vnni")]
+        Self::Avx2Vnni,
+        #[cfg(kernels = "avx512")]
+        Self::Avx512,
+        #[cfg(kernels = "neon")]
+        Self::Neon,
+        #[cfg(kernels = "neon-dot")]
+        Self::NeonDot,
+        #[cfg(kernels = "neon-i8mm")]
+        Self::NeonI8mm,
+    ];
+
+    /// As [`detection::vectors`] names it.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Portable => "portable",
+            #[cfg(kernels = "avx2")]
+            Self::Avx2 => "avx2",
+            #[cfg(kernels = "avx2-vnni")]
+            Self::Avx2Vnni => "avx2-vnni",
+            #[cfg(kernels = "avx512")]
+            Self::Avx512 => "avx512",
+            #[cfg(kernels = "neon")]
+            Self::Neon => "neon",
+            #[cfg(kernels = "neon-dot")]
+            Self::NeonDot => "neon-dot",
+            #[cfg(kernels = "neon-i8mm")]
+            Self::NeonI8mm => "neon-i8mm",
+        }
+    }
+
+    pub(super) const fn of_floats(self) -> FloatLevel {
+        match self {
+            Self::Portable => FloatLevel::Portable,
+            #[cfg(kernels = "avx2")]
+            Self::Avx2 => FloatLevel::Avx2,
+            #[cfg(kernels = "avx2-vnni")]
+            Self::Avx2Vnni => FloatLevel::Avx2,
+            #[cfg(kernels = "avx512")]
+            Self::Avx512 => FloatLevel::Avx512,
+            #[cfg(kernels = "neon")]
+            Self::Neon => FloatLevel::Neon,
+            #[cfg(kernels = "neon-dot")]
+            Self::NeonDot => FloatLevel::Neon,
+            #[cfg(kernels = "neon-i8mm")]
+            Self::NeonI8mm => FloatLevel::Neon,
+        }
+    }
 }
 
 /// The number format in which products are computed.
@@ -69,13 +139,13 @@ impl Isa {
         }
     }
 
-    /// The fastest that this processor has.
+    /// The fastest that this processor and this build have.
     #[must_use]
     pub fn best() -> Self {
         Self::all()[0]
     }
 
-    /// All that this processor has, the fastest first and the portable one last.
+    /// All that this processor and this build have, the fastest first and the portable one last.
     #[must_use]
     pub fn all() -> Vec<Self> {
         let mut all: Vec<Self> = Self::amx().into_iter().collect();
@@ -94,7 +164,7 @@ impl Isa {
     /// AMX, where the processor has it and the system lets this process use it. The system is asked for it, which it may
     /// be once: later answers are the same.
     fn amx() -> Option<Self> {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(kernels = "amx")]
         {
             let best = *Self::of_vectors().first()?;
             let has = best.level == InstructionLevel::Avx512 && *permission() == Ok(true);
@@ -103,8 +173,39 @@ impl Isa {
                 ..best
             })
         }
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(not(kernels = "amx"))]
         None
+    }
+
+    /// The instruction sets that this processor has and this build lacks, the fastest first: a build of the profile `dev`
+    /// has those of the machine that it was built on.
+    #[must_use]
+    pub fn absent() -> Vec<&'static str> {
+        let tiles = (!cfg!(kernels = "amx") && detection::has_tiles()).then_some("amx");
+        let built = |name: &&str| {
+            InstructionLevel::BUILT
+                .iter()
+                .any(|one| one.name() == *name)
+        };
+        let vectors = detection::vectors();
+        (tiles.into_iter().chain(vectors))
+            .filter(|name| !built(name))
+            .collect()
+    }
+
+    /// A sentence about a faster instruction set that this processor has and this build lacks.
+    #[must_use]
+    pub fn why_slower() -> Option<String> {
+        let (absent, best) = (Self::absent(), Self::best().name());
+        let fastest = *absent.first()?;
+        let vectors = detection::vectors();
+        let rank = |name| vectors.iter().position(|one| *one == name);
+        // Tiles are no set of vectors: nothing is faster.
+        (best != "amx" && rank(fastest) < rank(best)).then(|| {
+            format!(
+                "this build has no kernels for this processor's {fastest}, and {best} is slower; {HOW_TO_BUILD_ALL}"
+            )
+        })
     }
 
     /// The reason why a processor's tiles are not used, where it has them and no other instructions were named.
@@ -113,34 +214,21 @@ impl Isa {
         if std::env::var("EMBEDCTL_CPU").is_ok_and(|name| !name.is_empty()) {
             return None;
         }
-        permission().as_ref().err().map(String::as_str)
+        #[cfg(kernels = "amx")]
+        return permission().as_ref().err().map(String::as_str);
+        #[cfg(not(kernels = "amx"))]
+        None
     }
 
     /// Those without tiles, the fastest first and the portable one last.
     fn of_vectors() -> Vec<Self> {
-        let mut levels = vec![InstructionLevel::Portable];
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::is_x86_feature_detected as has;
-            let avx2 = has!("avx2") && has!("fma");
-            let avx512 =
-                has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl");
-            levels.extend(avx2.then_some(InstructionLevel::Avx2));
-            levels.extend((avx2 && has!("avxvnni")).then_some(InstructionLevel::Avx2Vnni));
-            levels
-                .extend((avx2 && avx512 && has!("avx512vnni")).then_some(InstructionLevel::Avx512));
-        }
-        #[cfg(target_arch = "aarch64")]
-        {
-            use std::arch::is_aarch64_feature_detected as has;
-            levels.extend(has!("neon").then_some(InstructionLevel::Neon));
-            let dot = has!("neon") && has!("dotprod");
-            levels.extend(dot.then_some(InstructionLevel::NeonDot));
-            levels.extend((dot && has!("i8mm")).then_some(InstructionLevel::NeonI8mm));
-        }
-        levels.reverse();
+        let built = |name: &str| {
+            let mut built = InstructionLevel::BUILT.iter().copied();
+            built.find(|level| level.name() == name)
+        };
         let of = |level| Self { level, tiles: None };
-        levels.into_iter().map(of).collect()
+        let names = detection::vectors().into_iter();
+        names.filter_map(built).map(of).collect()
     }
 
     /// Whether products are multiplied by tiles.
@@ -161,16 +249,21 @@ impl Isa {
     /// By the name that [`Self::name`] gives.
     ///
     /// # Errors
-    /// A sentence that names the possible ones, for a name that is unknown or not this processor's.
+    /// A sentence that names the possible ones, for a name that is unknown, not this processor's or not in this build.
     pub fn named(name: &str) -> Result<Self, String> {
         let named = |all: Vec<Self>| all.into_iter().find(|isa| isa.name() == name);
         // The system is not asked for tiles where others are named.
         let found = named(Self::of_vectors()).or_else(|| named(Self::all()));
         found.ok_or_else(|| {
             let names: Vec<_> = Self::all().iter().map(|isa| isa.name()).collect();
+            let names = names.join(", ");
+            if Self::absent().contains(&name) {
+                return format!(
+                    "EMBEDCTL_CPU: this build has no kernels for `{name}`; it has {names}; {HOW_TO_BUILD_ALL}"
+                );
+            }
             format!(
-                "EMBEDCTL_CPU: `{name}` is not an instruction set of this processor; it has {}",
-                names.join(", ")
+                "EMBEDCTL_CPU: `{name}` is not an instruction set of this processor; it has {names}"
             )
         })
     }
@@ -179,26 +272,11 @@ impl Isa {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self.tiles {
-            #[cfg(target_arch = "x86_64")]
-            Some(TileKind::Amx) => return "amx",
+            #[cfg(kernels = "amx")]
+            Some(TileKind::Amx) => "amx",
             #[cfg(test)]
-            Some(TileKind::Plain) => return "portable-tiles",
-            None => {}
-        }
-        match self.level {
-            InstructionLevel::Portable => "portable",
-            #[cfg(target_arch = "x86_64")]
-            InstructionLevel::Avx2 => "avx2",
-            #[cfg(target_arch = "x86_64")]
-            InstructionLevel::Avx2Vnni => "avx2-vnni",
-            #[cfg(target_arch = "x86_64")]
-            InstructionLevel::Avx512 => "avx512",
-            #[cfg(target_arch = "aarch64")]
-            InstructionLevel::Neon => "neon",
-            #[cfg(target_arch = "aarch64")]
-            InstructionLevel::NeonDot => "neon-dot",
-            #[cfg(target_arch = "aarch64")]
-            InstructionLevel::NeonI8mm => "neon-i8mm",
+            Some(TileKind::Plain) => "portable-tiles",
+            None => self.level.name(),
         }
     }
 
@@ -206,7 +284,7 @@ impl Isa {
     /// single precision. On some processors it has half their speed, and numbers that are widened first give the same bits.
     #[must_use]
     pub fn multiplies_bf16(self) -> bool {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(kernels = "avx512")]
         if self.level == InstructionLevel::Avx512 {
             static IS_FASTER: LazyLock<bool> = LazyLock::new(|| {
                 // SAFETY: the processor was asked for both.
@@ -222,24 +300,20 @@ impl Isa {
     /// far as [`ProductPrecision::F32`] rounds), but slower than [`ProductPrecision::F32`].
     #[must_use]
     pub fn speeds_up(self, arithmetic: ProductPrecision) -> bool {
-        match (self.level, arithmetic) {
+        match (self.level.name(), arithmetic) {
             (_, ProductPrecision::F32) => true,
             _ if self.has_tiles() => true,
             (_, ProductPrecision::Bf16) => self.multiplies_bf16(),
-            (InstructionLevel::Portable, _) => false,
-            #[cfg(target_arch = "x86_64")]
-            (InstructionLevel::Avx2, ProductPrecision::I8) => false,
-            #[cfg(target_arch = "x86_64")]
+            ("portable" | "neon", _) | ("avx2", ProductPrecision::I8) => false,
+            ("neon-dot" | "neon-i8mm", arithmetic) => arithmetic == ProductPrecision::I8,
             _ => true,
-            #[cfg(target_arch = "aarch64")]
-            (level, arithmetic) => {
-                level >= InstructionLevel::NeonDot && arithmetic == ProductPrecision::I8
-            }
-            #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-            _ => false,
         }
     }
 }
+
+/// What a message about absent kernels ends with.
+pub const HOW_TO_BUILD_ALL: &str =
+    "`EMBEDCTL_KERNELS=all cargo build` builds all kernels, as release builds do";
 
 impl fmt::Display for Isa {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -267,21 +341,22 @@ impl ProductPrecision {
 /// integers takes [`with_floats!`], which compiles less.
 macro_rules! with {
     ($isa:expr, $simd:ident => $work:expr) => {{
+        #[allow(unused_imports)] // kernels for floats alone may be built
         use $crate::kernels::{isa::InstructionLevel, isa::with_floats, simd::Simd};
         match $isa.level {
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(kernels = "avx2-vnni")]
             InstructionLevel::Avx2Vnni => {
                 // SAFETY: an `Isa` of this level is made only where it has AVX-VNNI too.
                 let $simd = unsafe { $crate::kernels::simd::avx2::Avx2::<true>::new() };
                 $simd.enter(#[inline(always)] || $work)
             }
-            #[cfg(target_arch = "aarch64")]
+            #[cfg(kernels = "neon-dot")]
             InstructionLevel::NeonDot => {
                 // SAFETY: an `Isa` of this level is made only where it has the dot product too.
                 let $simd = unsafe { $crate::kernels::simd::neon::Neon::<true, false>::new() };
                 $simd.enter(#[inline(always)] || $work)
             }
-            #[cfg(target_arch = "aarch64")]
+            #[cfg(kernels = "neon-i8mm")]
             InstructionLevel::NeonI8mm => {
                 // SAFETY: an `Isa` of this level is made only where it has the product of blocks too.
                 let $simd = unsafe { $crate::kernels::simd::neon::Neon::<true, true>::new() };
@@ -296,28 +371,28 @@ pub(crate) use with;
 /// As [`with!`], for work that multiplies no integers: sets that differ in such instructions alone share one compilation.
 macro_rules! with_floats {
     ($isa:expr, $simd:ident => $work:expr) => {{
-        use $crate::kernels::{isa::InstructionLevel, simd::Simd};
-        match $isa.level {
-            InstructionLevel::Portable => {
+        use $crate::kernels::{isa::FloatLevel, simd::Simd};
+        match $isa.level.of_floats() {
+            FloatLevel::Portable => {
                 let $simd = $crate::kernels::simd::portable::Portable;
                 $simd.enter(#[inline(always)] || $work)
             }
-            #[cfg(target_arch = "x86_64")]
-            InstructionLevel::Avx2 | InstructionLevel::Avx2Vnni => {
-                // SAFETY: an `Isa` of these levels is made only where the processor has AVX2 and FMA.
+            #[cfg(any(kernels = "avx2", kernels = "avx2-vnni"))]
+            FloatLevel::Avx2 => {
+                // SAFETY: an `Isa` of such a level is made only where the processor has AVX2 and FMA.
                 let $simd = unsafe { $crate::kernels::simd::avx2::Avx2::<false>::new() };
                 $simd.enter(#[inline(always)] || $work)
             }
-            #[cfg(target_arch = "x86_64")]
-            InstructionLevel::Avx512 => {
+            #[cfg(kernels = "avx512")]
+            FloatLevel::Avx512 => {
                 // SAFETY: an `Isa` of this level is made only where the processor has AVX-512 with the
                 // extensions that the token's documentation lists.
                 let $simd = unsafe { $crate::kernels::simd::avx512::Avx512::new() };
                 $simd.enter(#[inline(always)] || $work)
             }
-            #[cfg(target_arch = "aarch64")]
-            InstructionLevel::Neon | InstructionLevel::NeonDot | InstructionLevel::NeonI8mm => {
-                // SAFETY: an `Isa` of these levels is made only where the processor has NEON.
+            #[cfg(any(kernels = "neon", kernels = "neon-dot", kernels = "neon-i8mm"))]
+            FloatLevel::Neon => {
+                // SAFETY: an `Isa` of such a level is made only where the processor has NEON.
                 let $simd = unsafe { $crate::kernels::simd::neon::Neon::<false, false>::new() };
                 $simd.enter(#[inline(always)] || $work)
             }
@@ -334,7 +409,7 @@ macro_rules! with_tiles {
         use $crate::kernels::isa::TileKind;
         match $isa.tiles {
             None => None,
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(kernels = "amx")]
             Some(TileKind::Amx) => {
                 // SAFETY: an `Isa` with these tiles is made only where the processor has AVX-512 and AMX, and the system
                 // has given its permission.

@@ -9,10 +9,11 @@
 //! accumulated in an order that neither the rows beside it nor the threads can change. NaN in gives NaN out
 //! everywhere; in integer arithmetic, and in single precision by tiles, an infinity does too. Nothing is allocated in steady state.
 
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // other processors have no tiles
+#[cfg_attr(not(kernels = "amx"), allow(dead_code))] // nothing else has tiles
 mod amx;
 mod attention;
 mod delta;
+mod detection;
 mod isa;
 mod linear;
 mod lines;
@@ -37,7 +38,7 @@ mod tile_products;
 
 pub use attention::{Attention, AttentionScratch, HeadsInput, ScoreBias, Sight};
 pub use delta::{DeltaHead, delta_rule};
-pub use isa::{Isa, ProductPrecision};
+pub use isa::{HOW_TO_BUILD_ALL, Isa, ProductPrecision};
 pub use linear::{ProductFinish, linear, linear_part};
 pub use lines::CacheLines;
 pub use math::{Activation, gate_by_sigmoid};

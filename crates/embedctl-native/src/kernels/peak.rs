@@ -32,7 +32,7 @@ pub fn operations(isa: Isa, arithmetic: ProductPrecision, turns: usize) -> usize
     }
 }
 
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+#[cfg_attr(not(kernels = "amx"), allow(dead_code))]
 /// Tiles of few inputs, about as many products as vectors would make.
 fn run_tiles<T: Tiles>(tiles: T, arithmetic: ProductPrecision, turns: usize) -> usize {
     const INPUTS: usize = 256;

@@ -8,7 +8,7 @@ pub(super) use super::tile_parts::{
     TileSums, WidenedHalves, put,
 };
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(kernels = "avx512")]
 pub(super) use super::tile_parts::Halves;
 
 /// Whether tiles are multiplied by blocks of two rows, two columns and two dwords ([`tile_pairs`]).
@@ -208,7 +208,7 @@ pub(super) fn tile_start(rows: usize, most: usize, tile: usize) -> usize {
 /// `Some`; `None` where `isa` has none ([`Isa::multiplies_bf16`](super::isa::Isa::multiplies_bf16)).
 macro_rules! with_bf16 {
     ($isa:expr, $simd:ident, $halves:ident => $work:expr) => {{
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(kernels = "avx512")]
         {
             use $crate::kernels::simd::Simd;
             $isa.multiplies_bf16().then(|| {
@@ -225,7 +225,7 @@ macro_rules! with_bf16 {
                 )
             })
         }
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(not(kernels = "avx512"))]
         {
             let _ = $isa;
             None

@@ -28,7 +28,7 @@ pub(super) struct Pairs;
 pub(super) struct WidenedHalves;
 /// Dwords are pairs of bfloat16, multiplied by the processor's instruction.
 #[derive(Clone, Copy)]
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // other processors' instructions are not used
+#[cfg_attr(not(kernels = "avx512"), allow(dead_code))] // other processors' instructions are not used
 pub(super) struct Halves(());
 /// Dwords are quads of 8 bits.
 #[derive(Clone, Copy)]
@@ -55,7 +55,7 @@ impl Dot for WidenedHalves {
         s.dot_widened(acc, a, b)
     }
 }
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+#[cfg_attr(not(kernels = "avx512"), allow(dead_code))]
 impl Halves {
     /// # Safety
     /// The instruction set must [multiply bfloat16](super::isa::Isa::multiplies_bf16).

@@ -8,16 +8,18 @@
 //! Nothing but these instructions is written for the processor: tests run everything around them with `PlainTiles`, too,
 //! on any processor, and compare both where there are both.
 
+#[cfg(kernels = "amx")]
 mod permission;
 #[cfg(test)]
 mod plain;
-#[cfg(target_arch = "x86_64")]
+#[cfg(kernels = "amx")]
 mod unit;
 
+#[cfg(kernels = "amx")]
 pub(super) use self::permission::permission;
 #[cfg(test)]
 pub(super) use self::plain::PlainTiles;
-#[cfg(target_arch = "x86_64")]
+#[cfg(kernels = "amx")]
 pub(super) use self::unit::Amx;
 
 /// Rows of a tile, and dwords of each row.

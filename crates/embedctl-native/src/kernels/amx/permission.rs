@@ -1,11 +1,11 @@
 //! The system's permission to use tiles.
 
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use std::sync::LazyLock;
+
+use super::super::detection::has_tiles;
 
 /// Whether tiles may be used: not where the processor has none. An error is the reason why the system keeps them from this
 /// process. The first call asks it, for the whole process.
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(in super::super) fn permission() -> &'static Result<bool, String> {
     static ANSWER: LazyLock<Result<bool, String>> = LazyLock::new(|| match has_tiles() {
         false => Ok(false),
@@ -14,25 +14,7 @@ pub(in super::super) fn permission() -> &'static Result<bool, String> {
     &ANSWER
 }
 
-/// On other systems tiles are left alone.
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
-pub(in super::super) fn permission() -> &'static Result<bool, String> {
-    &Ok(false)
-}
-
-/// Whether the processor multiplies tiles of bytes and of bfloat16.
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-fn has_tiles() -> bool {
-    use std::arch::x86_64::{__cpuid, __cpuid_count};
-    const BF16: u32 = 1 << 22;
-    const TILE: u32 = 1 << 24;
-    const INT8: u32 = 1 << 25;
-    const ALL: u32 = BF16 | TILE | INT8;
-    __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & ALL == ALL
-}
-
 /// Asks the kernel for the tiles' state, which it gives to processes that ask alone.
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 fn ask() -> Result<(), String> {
     const ARCH_PRCTL: i64 = 158;
     const ARCH_REQ_XCOMP_PERM: usize = 0x1023;
@@ -65,7 +47,6 @@ fn ask() -> Result<(), String> {
 }
 
 /// Whether the system has enabled both parts of the tiles' state: their configuration, and their data.
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 fn state_is_enabled() -> bool {
     use std::arch::x86_64::{__cpuid, _xgetbv};
     const OSXSAVE: u32 = 1 << 27;

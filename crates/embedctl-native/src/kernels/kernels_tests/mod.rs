@@ -190,3 +190,28 @@ fn the_processor_is_asked_by_name() {
     );
     assert_eq!(Isa::all().last().map(|isa| isa.name()), Some("portable"));
 }
+
+/// Other tests run what this build has; this one says what they leave out. `EMBEDCTL_TEST_REQUIRE=kernels` wants all.
+#[test]
+fn instruction_sets_that_this_build_lacks_are_named() {
+    let absent = Isa::absent();
+    for name in &absent {
+        let error = Isa::named(name).unwrap_err();
+        assert!(
+            error.contains(name) && error.contains("EMBEDCTL_KERNELS=all"),
+            "{error}"
+        );
+    }
+    let required = std::env::var("EMBEDCTL_TEST_REQUIRE").unwrap_or_default();
+    if required.split(',').any(|word| word == "kernels") {
+        assert_eq!(absent, [""; 0], "EMBEDCTL_KERNELS=all builds all kernels");
+    } else if !absent.is_empty() {
+        eprintln!(
+            "kernels are not tested for {}: EMBEDCTL_KERNELS=all builds them",
+            absent.join(", ")
+        );
+    }
+    // A build has the fastest of the machine that it was built on, or says that it is slow.
+    let fastest = absent.contains(&"amx") || absent.contains(&detection::vectors()[0]);
+    assert_eq!(Isa::why_slower().is_some(), fastest, "{absent:?}");
+}

@@ -69,11 +69,11 @@ macro_rules! memory {
     };
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(kernels = "avx2", kernels = "avx2-vnni"))]
 pub(super) mod avx2;
-#[cfg(target_arch = "x86_64")]
+#[cfg(kernels = "avx512")]
 pub(super) mod avx512;
-#[cfg(target_arch = "aarch64")]
+#[cfg(any(kernels = "neon", kernels = "neon-dot", kernels = "neon-i8mm"))]
 pub(super) mod neon;
 pub(super) mod portable;
 
@@ -220,7 +220,7 @@ pub(super) trait Simd: Copy {
         self.load_i(&lanes)
     }
 
-    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+    #[cfg_attr(not(kernels = "amx"), allow(dead_code))]
     /// Sums of products of 16-bit integers, from those of their upper bytes, of upper by lower ones, and of lower bytes.
     #[inline(always)]
     fn join_bytes(self, upper: Self::I, cross: Self::I, lower: Self::I) -> Self::I {
