@@ -117,6 +117,18 @@ impl Matrix {
         bias: &[f32],
         ranges: Option<&[f32]>,
     ) -> Self {
+        Self::pack_rows(isa, arithmetic, layout, &mut weights, bias, ranges)
+    }
+
+    /// [`Self::pack`], compiled once for all that give weights.
+    fn pack_rows(
+        isa: Isa,
+        arithmetic: ProductPrecision,
+        layout: PackedLayout,
+        weights: &mut dyn FnMut(usize, &mut [f32]),
+        bias: &[f32],
+        ranges: Option<&[f32]>,
+    ) -> Self {
         let PackedLayout {
             outputs,
             inputs,

@@ -35,9 +35,15 @@ impl Simd for Portable {
     type I = I;
     type Table = Coefficients;
 
+    /// As of other implementations, `work` is a function of its own: inlined into each caller, tiles were compiled a dozen
+    /// times.
     #[inline(always)]
     fn enter<R>(self, work: impl FnOnce() -> R) -> R {
-        work()
+        #[inline(never)]
+        fn compiled<R>(work: impl FnOnce() -> R) -> R {
+            work()
+        }
+        compiled(work)
     }
     inline! {
         fn splat(self, x: f32) -> F = [x; N];
