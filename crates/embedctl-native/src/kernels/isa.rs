@@ -215,7 +215,9 @@ impl Isa {
             return None;
         }
         #[cfg(kernels = "amx")]
-        return permission().as_ref().err().map(String::as_str);
+        {
+            permission().as_ref().err().map(String::as_str)
+        }
         #[cfg(not(kernels = "amx"))]
         None
     }
