@@ -334,29 +334,3 @@ fn a_matrix_names_the_place_of_each_row_once() {
         assert_eq!(rows.lines().next(), Some(first), "{line}");
     }
 }
-
-/// Every column of Parquet has a writer of its own, until its row group ends.
-#[test]
-#[cfg(target_os = "linux")]
-fn a_table_of_many_columns_fits_into_memory() {
-    const COLUMNS: usize = 20_000;
-    const MOST_MEBIBYTES: libc::c_long = 400;
-    let sandbox = Sandbox::new();
-    let columns: String = (0..COLUMNS).map(|n| format!(", \"c{n}\": {n}")).collect();
-    let line = |id: usize| format!("{{\"id\": {id}, \"text\": \"text {id}\"{columns}}}\n");
-    sandbox.write("in.jsonl", (0..3).map(line).collect::<String>());
-    let mut command = sandbox.embed_command("in.jsonl --keep * -o out.parquet");
-    let child = command.stderr(std::process::Stdio::null()).spawn().unwrap();
-    let id = libc::pid_t::try_from(child.id()).unwrap();
-    let mut status = 0;
-    // SAFETY: `rusage` is a plain C struct for which all zeros is a value; both places are written by the call, and the
-    // child is waited for here alone.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        assert_eq!(libc::wait4(id, &raw mut status, 0, &raw mut usage), id);
-        usage
-    };
-    assert_eq!(status, 0);
-    let mebibytes = usage.ru_maxrss >> 10;
-    assert!(mebibytes < MOST_MEBIBYTES, "{mebibytes} MiB");
-}

@@ -33,9 +33,9 @@ use embedctl_common::threads::{caught, usable_cores};
 /// Bytes of a row group, which is held in memory until it is complete.
 const ROW_GROUP_BYTES: usize = 64 << 20;
 
-/// Columns of a table whose values are looked up in dictionaries and compressed by zstd, at most: a dictionary takes room
-/// for thousands of values from its first value on, 50 KiB about, and a context of zstd another 17 KiB.
-const MOST_COMPRESSORS: usize = 1_000;
+/// Columns of a table whose values are looked up in dictionaries, at most: each of these takes room for thousands of values
+/// from its first value on, 50 KiB about.
+const MOST_DICTIONARIES: usize = 1_000;
 
 /// Rows of a row group at most, for narrow vectors.
 const ROW_GROUP_ROWS: usize = 1 << 17;
@@ -211,13 +211,8 @@ pub(super) fn properties(
         .set_compression(Compression::ZSTD(level))
         .set_max_row_group_row_count(Some(rows.clamp(1, ROW_GROUP_ROWS)))
         .set_max_row_group_bytes(Some(row_group_bytes));
-    if schema.fields().len() > MOST_COMPRESSORS {
-        properties = properties
-            .set_dictionary_enabled(false)
-            .set_compression(Compression::SNAPPY);
-        for vectors in encoding.kinds().flat_map(list_paths) {
-            properties = properties.set_column_compression(vectors, Compression::ZSTD(level));
-        }
+    if schema.fields().len() > MOST_DICTIONARIES {
+        properties = properties.set_dictionary_enabled(false);
     }
     for kind in encoding.kinds() {
         properties = with_vectors(properties, kind);
