@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use common::processor_seconds;
 use embedctl::arrow::array::{RecordBatch, StringArray};
-use embedctl::output::{self, Destination, Finish, OutputOptions, RunFiles};
+use embedctl::output::{self, Destination, Finish, Forms, OutputOptions, RunFiles};
 use embedctl::record::{Origin, RowRef, RowVectors, Rows, SourceNames};
 use sha2::{Digest, Sha256};
 
@@ -105,7 +105,7 @@ fn write(path: &Path, width: usize, windows: &[Rows]) -> (f64, f64) {
     let names: SourceNames = ["rows".to_owned()].into_iter().collect();
     let schema = windows[0].columns.schema();
     let files = RunFiles::new();
-    let writer = output::create(&options, &[width], names, &schema, &files);
+    let writer = output::create(&options, &Forms::dense(&[width]), names, &schema, &files);
     let mut writer = writer.expect("an output");
     let copies: Vec<Rows> = windows.iter().map(copy).collect();
     timed(|| {

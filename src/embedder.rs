@@ -5,12 +5,10 @@
 
 #[cfg(test)]
 mod damaged_tests;
-mod output_kinds;
 mod scorer;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-pub(crate) use self::output_kinds::output_of;
 pub use self::scorer::Scorer;
 use crate::batch::TokenRows;
 use crate::cancel::CancelToken;

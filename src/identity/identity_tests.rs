@@ -14,9 +14,7 @@ use crate::model::{
     ModelOptions, ModelTask, PoolingMode, Precision, ScoreTask, TextRole, TextTask, VectorKind,
     WeightsKind,
 };
-use crate::output::{
-    AdditionalVectors, Calibration, Destination, Dtype, OutputFormat, RowNumbers, VectorType,
-};
+use crate::output::{Calibration, Destination, Dtype, OutputFormat, VectorType};
 use crate::progress::Counts;
 use crate::storage::Readable;
 
@@ -95,7 +93,6 @@ fn ranges(file: &str) -> Option<Calibration> {
 }
 
 const FILES: &str = "it says where files lie, and their hashes are compared";
-const FOLLOWS: &str = "it is set from other options";
 const ROUNDING: &str = "it changes vectors by rounding at most";
 const PLACE: &str = "it says where and how values stand, not which they are";
 
@@ -145,14 +142,8 @@ fn options() -> Vec<Row> {
         embedding_field: |all| all.output.embedding_field = Some("v".into()) => DoesNot(PLACE),
         nullable: |all| all.output.nullable = true => DoesNot("a row without a vector has no identity"),
         streams: |all| all.output.streams = true => DoesNot(PLACE),
-        numbers: |all| all.output.numbers = RowNumbers::Scores => DoesNot(FOLLOWS),
-        beside: |all| {
-            let (numbers, width) = (RowNumbers::Sparse, 9);
-            all.output.beside = vec![AdditionalVectors { numbers, width }];
-        } => DoesNot(FOLLOWS),
         sparse_tokens: |all| all.output.sparse_tokens = true => DoesNot(PLACE),
         names_files: |all| all.output.names_files = true => DoesNot(PLACE),
-        terms: |all| all.output.terms = Some(Vec::new().into()) => DoesNot(FOLLOWS),
     });
     model.into_iter().chain(engine).chain(output).collect()
 }

@@ -28,11 +28,8 @@ pub(crate) fn of_output(model: &Model, output: &OutputOptions) -> Result<VectorI
         embedding_field: _,
         nullable: _,
         streams: _,
-        numbers: _,       // as the model's settings say
         sparse_tokens: _, // the same weights under other names
         names_files: _,   // a field beside the vectors
-        terms: _,
-        beside: _, // as the model's configuration says
     } = output;
     let calibration = calibration.as_ref();
     Ok(VectorIdentity {

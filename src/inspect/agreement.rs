@@ -3,8 +3,7 @@
 use serde::Serialize;
 
 use crate::engine::Cosine;
-use crate::output::KindColumns;
-use embedctl_common::vectors::RowVector;
+use embedctl_common::vectors::{RowForm, RowVector};
 
 /// Least cosine of vectors that were made again by the same model; less for those that were computed in 8 bits.
 const LEAST_AGAIN: f64 = 0.999;
@@ -25,12 +24,11 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// That of a kind's columns; scores stand in a column of dense vectors.
-    pub(crate) fn of(columns: &KindColumns, are_scores: bool) -> Self {
-        match columns {
-            KindColumns::Sparse(..) | KindColumns::Terms(..) => Self::GreatestDifference,
-            KindColumns::Dense(_) if are_scores => Self::GreatestDifference,
-            KindColumns::Dense(_) | KindColumns::Multi(..) => Self::LeastCosine,
+    /// That of numbers of this form.
+    pub(crate) fn of(form: &RowForm) -> Self {
+        match form.has_direction() {
+            true => Self::LeastCosine,
+            false => Self::GreatestDifference,
         }
     }
 }
@@ -99,40 +97,19 @@ pub(crate) struct Nearness {
 impl Nearness {
     /// That of two vectors. Of vectors in full as many components count as the shorter one has: one may have been cut.
     pub fn between(old: RowVector<'_>, new: RowVector<'_>) -> Self {
-        match (old, new) {
-            (RowVector::Sparse(old), RowVector::Sparse(new)) => {
-                let (mut both, mut squares) = (0.0, (0.0, 0.0));
-                for (old, new) in old.with(&new) {
-                    let (old, new) = (f64::from(old), f64::from(new));
-                    both += old * new;
-                    squares = (squares.0 + old * old, squares.1 + new * new);
-                }
-                let length = f64::sqrt(squares.0 * squares.1);
-                Self {
-                    cosine: if length > 0.0 { both / length } else { 1.0 },
-                    apart: greatest_difference(old.with(&new)),
-                }
-            }
-            (RowVector::Multi(old), RowVector::Multi(new)) if old.len() == new.len() => {
-                let pairs = old.vectors().zip(new.vectors());
-                let cosines = pairs.map(|(old, new)| Cosine::between(old, new));
-                let numbers = old.values.iter().copied().zip(new.values.iter().copied());
-                Self {
-                    cosine: cosines.fold(1.0, least),
-                    apart: greatest_difference(numbers),
-                }
-            }
-            (RowVector::Dense(old), RowVector::Dense(new)) => {
-                let width = old.len().min(new.len());
-                Self {
-                    cosine: Cosine::between(&old[..width], &new[..width]),
-                    apart: greatest_difference(old.iter().copied().zip(new.iter().copied())),
-                }
-            }
-            _ => Self {
+        let Some(vectors) = old.aligned(new) else {
+            return Self {
                 cosine: 0.0,
                 apart: f32::INFINITY,
-            },
+            };
+        };
+        let cosines = vectors.iter().map(|(old, new)| Cosine::between(old, new));
+        let numbers = vectors
+            .iter()
+            .flat_map(|(old, new)| old.iter().zip(new.iter()));
+        Self {
+            cosine: cosines.fold(1.0, least),
+            apart: greatest_difference(numbers.map(|(old, new)| (*old, *new))),
         }
     }
 

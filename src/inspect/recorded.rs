@@ -55,13 +55,8 @@ impl RecordedModel {
         let pooling = pooling.iter().flatten().map(parse);
         let precision = identity.precision().filter(|_| native);
         let precision = precision.map(|it| it.parse().map_err(Error::usage));
-        let kinds = vectors.iter().flatten();
-        let kinds = kinds.map(|name| name.parse::<VectorKind>().map_err(Error::usage));
-        let kinds = kinds.collect::<Result<Vec<_>>>()?;
-        let has_dense = match &vectors {
-            Some(_) => kinds.contains(&VectorKind::Dense),
-            None => scores.is_none() && sparse.is_none() && multi.is_none(),
-        };
+        let kinds = identity.settings.kinds()?;
+        let has_dense = kinds.contains(&VectorKind::Dense);
         Ok(Self {
             options: ModelOptions {
                 model: name,
@@ -71,11 +66,10 @@ impl RecordedModel {
                         softmax: scores.softmax,
                     })
                 }),
-                vectors: match (&sparse, &multi) {
-                    _ if !kinds.is_empty() => kinds,
-                    (Some(_), _) => vec![VectorKind::Sparse],
-                    (None, Some(_)) => vec![VectorKind::Multi],
-                    (None, None) => Vec::new(),
+                // Dense vectors alone need no word.
+                vectors: match vectors {
+                    None if kinds == [VectorKind::Dense] => Vec::new(),
+                    _ => kinds,
                 },
                 text_task: (sparse.as_ref().and_then(|sparse| sparse.role.as_deref()))
                     .or(multi.as_ref().map(|multi| multi.role.as_str()))

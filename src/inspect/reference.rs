@@ -4,16 +4,15 @@ use serde::Serialize;
 
 use super::agreement::{AgreementLimits, ComparedRows, Measure};
 use super::reference_rows::ReferenceRows;
-use crate::embedder::{Embedder, output_of};
+use crate::embedder::Embedder;
 use crate::engine::Cosine;
 use crate::error::{Error, Place, Result};
 use crate::input::RecordReader;
 use crate::model::VectorKind;
-use crate::output::{Destination, KindColumns, OutputOptions};
 use crate::record::Window;
 use crate::setting::TEXTS;
 use crate::storage::Readable;
-use embedctl_common::vectors::RowVector;
+use embedctl_common::vectors::{RowForm, RowVector};
 
 /// How two programs' vectors compare.
 #[derive(Debug, Clone, Serialize)]
@@ -79,13 +78,10 @@ pub fn against(
     file: &Readable,
     limits: AgreementLimits,
 ) -> Result<Comparison> {
-    let kinds = kinds_of(embedder);
-    let columns = kinds.iter().map(|(columns, _)| columns.clone());
-    let mut theirs = ReferenceRows::read(file, columns.collect())?;
-    let compared = kinds.iter();
-    let mut compared: Vec<ComparedKind> = compared
-        .map(|(columns, kind)| ComparedKind::new(columns, *kind))
-        .collect();
+    let columns = embedder.model().config.forms().columns(None);
+    let compared = columns.iter().map(|own| ComparedKind::new(&own.form));
+    let mut compared: Vec<ComparedKind> = compared.collect();
+    let mut theirs = ReferenceRows::read(file, columns)?;
     let names = records.names();
     while let Some(window) = records.next_window()? {
         refuse_rejects(&window, &names)?;
@@ -121,17 +117,6 @@ pub fn against(
     })
 }
 
-/// Each kind of the model's vectors, where an output has it; scores are of none.
-fn kinds_of(embedder: &Embedder) -> Vec<(KindColumns, Option<VectorKind>)> {
-    let model = embedder.model();
-    let config = &model.config;
-    let output = output_of(model, OutputOptions::new(Destination::Stdout));
-    let columns = output.kind_columns(&config.vectors().0);
-    let all = std::iter::once(config).chain(&config.beside);
-    let kinds = all.map(|config| config.kind.of_vectors());
-    columns.into_iter().zip(kinds).collect()
-}
-
 /// A kind of the model's vectors, compared text by text.
 struct ComparedKind {
     name: String,
@@ -142,11 +127,12 @@ struct ComparedKind {
 }
 
 impl ComparedKind {
-    fn new(columns: &KindColumns, kind: Option<VectorKind>) -> Self {
+    fn new(form: &RowForm) -> Self {
+        let kind = form.kind();
         Self {
             name: kind.map_or("scores", VectorKind::name).to_owned(),
-            dimensions: columns.columns().map(|(_, width)| width).sum(),
-            rows: ComparedRows::new(Measure::of(columns, kind.is_none())),
+            dimensions: form.width(),
+            rows: ComparedRows::new(Measure::of(form)),
             farthest: None,
         }
     }

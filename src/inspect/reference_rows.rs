@@ -2,13 +2,12 @@
 
 use crate::error::{Error, Place, Result};
 use crate::output::{
-    self, ChosenVectors, KindColumns, LENGTHS, OutputFormat, TemporaryVectors, no_rows,
-    read_vectors,
+    self, ChosenVectors, FormColumns, OutputFormat, TemporaryVectors, VectorKind, read_vectors,
 };
 use crate::pool::is_finite;
 use crate::setting::{DIMENSIONS, VECTORS};
 use crate::storage::Readable;
-use embedctl_common::vectors::{MultiRow, RowVector, RowVectors, SparseRows};
+use embedctl_common::vectors::{RowForm, RowVector, RowVectors};
 
 /// Vectors of a reference, row by row.
 pub(super) struct ReferenceRows {
@@ -30,24 +29,36 @@ impl ReferenceRows {
     ///
     /// # Errors
     /// If it cannot be read, holds other vectors, or some that are not finite.
-    pub fn read(file: &Readable, kinds: Vec<KindColumns>) -> Result<Self> {
+    pub fn read(file: &Readable, kinds: Vec<FormColumns>) -> Result<Self> {
         let format = OutputFormat::from_path(file.path());
-        let is_matrix = format.is_some_and(OutputFormat::is_matrix);
-        let form = match &kinds[..] {
-            [KindColumns::Dense(columns)] => {
-                let width = columns.iter().map(|(_, width)| width).sum();
-                Form::Rows(RowVectors::in_full(width, in_full(file, width)?))
+        let one = match &kinds[..] {
+            [one] => Some(one.form.clone()),
+            _ => None,
+        };
+        // A matrix that is not this format's of such vectors has them in full, line by line.
+        let has_lines = |form: &RowForm| -> Result<bool> {
+            let (kind, matrix) = (form.written_as(), format.filter(|it| it.is_matrix()));
+            let Some(matrix) = matrix else {
+                return Ok(kind == VectorKind::Dense);
+            };
+            let facts = matrix.facts();
+            let is_counted = match facts.lengths() {
+                Some(ending) => file.bytes.beside(ending)?.is_some(),
+                None => true,
+            };
+            let is_row = kind.is_one_per_row() || is_counted;
+            Ok(kind == VectorKind::Dense || !(facts.holds(kind) && is_row))
+        };
+        let form = match one {
+            Some(form) if has_lines(&form)? && form.written_as().is_one_per_row() => {
+                let mut rows = form.no_rows();
+                for_each_in_full(file, form.width(), &mut |vector| rows.push_full(vector))?;
+                Form::Rows(rows)
             }
-            [KindColumns::Sparse(_, width)] if is_matrix && format != Some(OutputFormat::Npz) => {
-                Form::Rows(RowVectors::Sparse(entries(file, *width)?))
-            }
-            [KindColumns::Multi(_, width)]
-                if is_matrix && file.bytes.beside(LENGTHS)?.is_none() =>
-            {
-                Form::Tokens {
-                    width: *width,
-                    values: in_full(file, *width)?,
-                }
+            Some(form) if has_lines(&form)? => {
+                let (width, mut values) = (form.width(), Vec::new());
+                for_each_in_full(file, width, &mut |vector| values.extend(vector))?;
+                Form::Tokens { width, values }
             }
             _ => Form::Rows(chosen(file, format, kinds)?),
         };
@@ -66,10 +77,7 @@ impl ReferenceRows {
                 let tokens = ours.multi().map_or(0, |row| row.len());
                 self.next += tokens * width;
                 let values = values.get(from..self.next)?;
-                Some(RowVector::Multi(MultiRow {
-                    width: *width,
-                    values,
-                }))
+                Some(RowVector::of_tokens(*width, values))
             }
         }
     }
@@ -132,27 +140,11 @@ fn for_each_in_full(file: &Readable, width: usize, take: &mut dyn FnMut(&[f32]))
     })
 }
 
-fn in_full(file: &Readable, width: usize) -> Result<Vec<f32>> {
-    let mut all = Vec::new();
-    for_each_in_full(file, width, &mut |vector| all.extend(vector))?;
-    Ok(all)
-}
-
-/// The entries of a matrix in full, one row at a time.
-fn entries(file: &Readable, width: usize) -> Result<SparseRows> {
-    let mut rows = SparseRows::default();
-    for_each_in_full(file, width, &mut |vector| {
-        let entries = (0..).zip(vector.iter().copied());
-        rows.push_entries(entries.filter(|(_, value)| *value != 0.0));
-    })?;
-    Ok(rows)
-}
-
 /// The vectors of columns, under the names that the file's provenance has for them.
 fn chosen(
     file: &Readable,
     format: Option<OutputFormat>,
-    kinds: Vec<KindColumns>,
+    kinds: Vec<FormColumns>,
 ) -> Result<RowVectors> {
     let format = format.ok_or_else(|| {
         strange(
@@ -163,18 +155,13 @@ fn chosen(
     })?;
     let made = output::provenance(file, format)?;
     let kinds = output::named_in(made.as_ref(), kinds).map_err(|missing| {
-        let kind = match missing {
-            KindColumns::Dense(_) => "dense vectors",
-            KindColumns::Sparse(..) => "sparse vectors with indices",
-            KindColumns::Terms(..) => "sparse vectors as maps",
-            KindColumns::Multi(..) => "vectors of tokens",
-        };
+        let kind = missing.form.words();
         strange(file, format!("holds no {kind}, which the model gives")).with_remedy(format!(
             "choose the kinds of vectors that it holds with {VECTORS}"
         ))
     })?;
     let mut chosen = ChosenVectors::open(file, format, &kinds, &mut TemporaryVectors::default())?;
-    let mut rows = no_rows(&kinds);
+    let mut rows = FormColumns::no_rows(&kinds);
     let mut bad = None;
     chosen.for_each(&mut |row| {
         if !row.values().iter().all(|values| is_finite(values)) {

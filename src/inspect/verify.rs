@@ -13,7 +13,7 @@ use crate::error::{Error, Place, Result};
 use crate::identity::VectorIdentity;
 use crate::input::{InputOptions, RecordReader, Source, Template};
 use crate::model::ModelOptions;
-use crate::output::{self, ChosenVectors, Dtype, KindColumns, OutputFormat, TemporaryVectors};
+use crate::output::{self, ChosenVectors, Dtype, FormColumns, OutputFormat, TemporaryVectors};
 use crate::setting::{INPUT, MODEL, TEXT_FIELD, VERIFY};
 use crate::storage::Readable;
 use embedctl_common::vectors::RowVector;
@@ -116,7 +116,7 @@ pub fn verify(
     let columns = file.columns.iter();
     let columns = columns.map(|column| (column.column.as_str(), column.widest));
     let kinds = output::kinds_of(made, &columns.collect::<Vec<_>>());
-    let (numbers, kinds): (Vec<usize>, Vec<KindColumns>) = kinds.into_iter().unzip();
+    let (numbers, kinds): (Vec<usize>, Vec<FormColumns>) = kinds.into_iter().unzip();
     if kinds.is_empty() {
         return Err(refuse("holds no vector that is read back"));
     }
@@ -130,7 +130,7 @@ pub fn verify(
     let mut all = 0;
     for_each_row(file, &kinds, &mut |_| all += 1)?;
     let wanted = rows(all, count);
-    let (mut vectors, mut row) = (output::no_rows(&kinds), 0);
+    let (mut vectors, mut row) = (FormColumns::no_rows(&kinds), 0);
     for_each_row(file, &kinds, &mut |vector| {
         if wanted.get(vectors.len()) == Some(&row) {
             vectors.push(vector);
@@ -145,7 +145,11 @@ pub fn verify(
     let are_scores = identity.settings.scores.is_some();
     let columns: Vec<ColumnAgreement> = (kinds.iter().zip(numbers).enumerate())
         .map(|(place, (columns, number))| {
-            let mut compared = ComparedRows::new(Measure::of(columns, are_scores));
+            let measure = match are_scores {
+                true => Measure::GreatestDifference,
+                false => Measure::of(&columns.form),
+            };
+            let mut compared = ComparedRows::new(measure);
             for (old, new) in vectors.iter().zip(again.iter()) {
                 compared.add(old.kind(place), new.kind(number));
             }
@@ -169,7 +173,7 @@ pub fn verify(
 /// Hands over the vectors of each row that has some, in order.
 fn for_each_row(
     file: &Inspection,
-    kinds: &[KindColumns],
+    kinds: &[FormColumns],
     take: &mut dyn FnMut(RowVector<'_>),
 ) -> Result<()> {
     let format = OutputFormat::from_path(&file.path)

@@ -11,7 +11,7 @@ use super::scene_tests::{JSONL, JobScene, done, whole};
 use super::storage_tests::TestStorage;
 use super::*;
 use crate::input::{InputOptions, RecordReader, Source};
-use crate::output::RowNumbers;
+use crate::output::{RowForm, VectorKind};
 use crate::progress::Counts;
 use crate::record::{RowVectors, Rows, WindowStart};
 
@@ -49,20 +49,19 @@ fn a_run_survives_the_failure_of_any_one_operation() {
 /// two of them is resumed.
 #[test]
 fn a_run_killed_between_the_files_of_a_part_is_resumed() {
-    use RowNumbers::{Multi, Scores, Sparse, Vectors};
     let mut several = 0;
     for format in OutputFormat::all() {
-        for numbers in [Vectors, Scores, Sparse, Multi] {
+        let kinds = VectorKind::ALL.map(|kind| RowForm::of_kind(kind, 2));
+        for form in kinds.into_iter().chain([RowForm::Scores(2)]) {
             let holds = OutputOptions {
                 format: Some(format),
-                numbers,
                 ..OutputOptions::default()
             };
-            if holds.check_form().is_err() {
+            if holds.check_forms(&form.clone().into()).is_err() {
                 continue;
             }
             let mut scene = JobScene::new(8, format, 6);
-            scene.numbers = numbers;
+            scene.form = form.clone();
             let plain = || Arc::new(LocalFolder::new(scene.out()));
             assert!(scene.run(false, plain(), usize::MAX).unwrap());
             let whole = scene.files();
@@ -88,7 +87,7 @@ fn a_run_killed_between_the_files_of_a_part_is_resumed() {
                 let resumed = scene.run(true, plain(), usize::MAX);
                 assert!(
                     resumed.is_ok_and(|is_complete| is_complete),
-                    "{format} {numbers:?}, after {:?}",
+                    "{format} {form:?}, after {:?}",
                     &of_part[..there]
                 );
                 let names = |files: &[(String, Vec<u8>)]| -> Vec<String> {
@@ -97,7 +96,7 @@ fn a_run_killed_between_the_files_of_a_part_is_resumed() {
                 assert_eq!(
                     names(&scene.files()),
                     names(&whole),
-                    "{format} {numbers:?} {there}"
+                    "{format} {form:?} {there}"
                 );
             }
         }

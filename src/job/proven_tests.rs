@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::scene_tests::JobScene;
 use super::*;
 use crate::cancel::CancelToken;
-use crate::output::{Compression, Destination, OutputFormat, OutputOptions, SparseForm, proof};
+use crate::output::{Compression, Forms, OutputFormat, VectorKind, proof};
 use crate::record::RowVector;
 use crate::reuse::EarlierOutput;
 use embedctl_testing::assert_no_bug;
@@ -213,9 +213,9 @@ fn assert_reused(scene: &JobScene, whole: bool, title: &str) {
     let texts: Vec<String> = (0..RECORDS)
         .map(|record| format!("text {record}"))
         .collect();
-    let output = OutputOptions::new(Destination::Stdout);
+    let forms = Forms::dense(&[2]);
     let texts = texts.iter().map(String::as_str);
-    let found = old.and_then(|old| old.open(&output, &[2])?.find(texts));
+    let found = old.and_then(|old| old.open(&forms)?.find(texts));
     let Some(found) = assert_no_bug(found) else {
         return assert!(!whole, "{title}");
     };
@@ -300,7 +300,7 @@ fn disturbed(format: OutputFormat) {
 /// Every third format, from the `first` on.
 fn disturbed_from(first: usize) {
     OutputFormat::all()
-        .filter(|format| format.facts().sparse != SparseForm::Alone)
+        .filter(|format| format.facts().holds(VectorKind::Dense))
         .skip(first)
         .step_by(3)
         .for_each(disturbed);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::cancel::CancelToken;
 use crate::input::{InputOptions, RecordReader, Source};
-use crate::output::{Calibration, RowNumbers, RunFiles};
+use crate::output::{Calibration, Forms, RowForm, RunFiles, VectorKind};
 use crate::progress::Counts;
 use crate::record::{
     Reject, RowRef, RowVector, RowVectors, Rows, SourceNames, Window, WindowStart,
@@ -25,8 +25,8 @@ pub(super) struct JobScene {
     pub(super) folder: tempfile::TempDir,
     format: OutputFormat,
     part_rows: u64,
-    /// What the numbers of a row are.
-    pub(super) numbers: RowNumbers,
+    /// The form of a row's numbers.
+    pub(super) form: RowForm,
     /// When parts end besides.
     pub(super) limits: fn(Limits) -> Limits,
 }
@@ -58,7 +58,7 @@ impl JobScene {
             folder,
             format,
             part_rows,
-            numbers: RowNumbers::Vectors,
+            form: RowForm::Dense(vec![2]),
             limits: |limits| limits,
         }
     }
@@ -125,15 +125,15 @@ impl JobScene {
                 _ => None,
             }
         }
-        match self.numbers {
-            RowNumbers::Vectors | RowNumbers::Scores => vectors,
-            RowNumbers::Sparse => {
+        match self.form.written_as() {
+            VectorKind::Dense => vectors,
+            VectorKind::Sparse => {
                 let mut sparse = SparseRows::default();
                 let rows = vectors.iter().filter_map(values);
                 rows.for_each(|values| sparse.push_entries((0..).zip(values.iter().copied())));
                 RowVectors::Sparse(sparse)
             }
-            RowNumbers::Multi => {
+            VectorKind::Multi => {
                 let mut multi = MultiRows::new(2);
                 let rows = vectors.iter().filter_map(values);
                 rows.for_each(|values| multi.push(values));
@@ -184,7 +184,7 @@ impl JobScene {
             stretches: Vec::new(),
         };
         let (format, ranges) = (self.format, self.folder.path().join("ranges.json"));
-        let numbers = self.numbers;
+        let forms = Forms::from(self.form.clone());
         let create: Create = Box::new(move |path| {
             let is_int8 = matches!(format, OutputFormat::I8bin | OutputFormat::U8bin);
             let calibration = is_int8.then(|| {
@@ -194,13 +194,12 @@ impl JobScene {
             });
             let output = OutputOptions {
                 calibration,
-                numbers,
                 format: Some(format),
                 force: true,
                 ..OutputOptions::new(Destination::Path(path.to_path_buf()))
             };
             let names = names.clone();
-            crate::output::create(&output, &[2], names, &columns, &RunFiles::default())
+            crate::output::create(&output, &forms, names, &columns, &RunFiles::default())
         });
         let limits = (self.limits)(job.limits(2 * size_of::<f32>(), begun.window));
         begun.parts(about, create, limits)

@@ -185,6 +185,7 @@ pub(super) fn run_with(
     let kept = Kept::default();
     let sources = [Source::Path(file.path().to_path_buf())];
     let mut run = Run {
+        forms: Forms::dense(&[WIDTH]),
         started: Instant::now(),
         model: OpeningModel::ready(loaded),
         earlier: None,

@@ -126,11 +126,8 @@ fn set_output(all: &mut Fingerprint, output: &OutputOptions, source_columns: boo
         embedding_field,
         nullable,
         streams: _,
-        numbers: _, // these two follow from the model, which the identity has
-        beside: _,
         sparse_tokens,
         names_files,
-        terms: _,
     } = output;
     all.set("source_columns", source_columns || *names_files);
     all.set("format", output.resolved_format()?.name());

@@ -15,7 +15,7 @@ use crate::job::{
     Create, EmbeddedWindow, Fingerprint, Job, JobFacts, JobReader, LockedJob, Parts, Point,
     ShardRange, SourceState, Spool, SpoolReader, clear_unbegun, point_inside, remove_parts,
 };
-use crate::model::{Model, OutputKind};
+use crate::model::Model;
 use crate::output::{self, BackgroundWriter, Destination, Finish, OutputOptions, VectorWriter};
 use crate::position::{Position, Seek};
 use crate::progress::Counts;
@@ -24,12 +24,6 @@ use crate::rejects;
 use crate::setting::{FORCE, SHARD};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::SchemaRef;
-
-/// Vectors of a usual row, where each token has one, by which rows are divided into parts.
-const USUAL_TOKENS: usize = 100;
-
-/// Bytes of a usual sparse vector, by which rows are divided into parts.
-const SPARSE_BYTES: usize = 2048;
 
 /// The parts of a job.
 pub(super) struct JobSink {
@@ -40,8 +34,6 @@ pub(super) struct JobSink {
     sources: Vec<SourceState>,
     /// The shard's share of the input; `None`: all of it.
     stretches: Option<Vec<ShardRange>>,
-    /// Widths of a row's vectors.
-    dimensions: Vec<usize>,
     /// The state that was found in the folder, until the first part begins.
     begun: Option<LockedJob>,
     fingerprint: Fingerprint,
@@ -102,7 +94,6 @@ impl JobSink {
             job: job.clone(),
             names,
             stretches,
-            dimensions: Vec::new(),
             begun: Some(begun),
             fingerprint: Fingerprint::default(),
             parts: None,
@@ -246,7 +237,7 @@ impl JobSink {
     /// Makes the writer of a part.
     fn creates(&self, width: usize, schema: SchemaRef) -> Create {
         let Some(format) = self.job.format() else {
-            let form = self.plan.options().output.no_rows(width);
+            let form = self.plan.forms().no_rows();
             let clock = Arc::clone(self.plan.files().clock());
             return Box::new(move |path| {
                 let spool = Spool::new(path, width, form.clone(), &clock);
@@ -255,7 +246,7 @@ impl JobSink {
         };
         let options = self.plan.options();
         let (output, run) = (options.output.clone(), self.plan.files().clone());
-        let (names, dimensions) = (self.names.clone(), self.dimensions.clone());
+        let (names, forms) = (self.names.clone(), self.plan.forms());
         Box::new(move |path| {
             let output = OutputOptions {
                 destination: Destination::Path(path.to_path_buf()),
@@ -263,7 +254,7 @@ impl JobSink {
                 force: true,
                 ..output.clone()
             };
-            let writer = output::create(&output, &dimensions, names.clone(), &schema, &run)?;
+            let writer = output::create(&output, &forms, names.clone(), &schema, &run)?;
             Ok(Box::new(BackgroundWriter::new(writer, run.clock())))
         })
     }
@@ -277,7 +268,7 @@ impl JobSink {
     ) -> Result<()> {
         let storage = self.job.storage();
         let names = self.names.clone();
-        let (mut writer, mut rejects) = self.plan.create(&self.dimensions, names, &schema)?;
+        let (mut writer, mut rejects) = self.plan.create(names, &schema)?;
         let mut counts = Counts::default();
         for part in parts.known() {
             let mut reader = SpoolReader::open(&storage.file(&part.file)?)?;
@@ -329,7 +320,6 @@ impl RowSink for JobSink {
         let except = self.except();
         self.job.compare(begun.state(), &fingerprint, except)?;
         self.fingerprint = self.job.settle(&begun, &fingerprint, except)?;
-        self.dimensions = model.config.vectors().0;
         let state = begun.state();
         let resumed = (!state.parts.is_empty()).then(|| {
             format!(
@@ -350,11 +340,9 @@ impl RowSink for JobSink {
             sources: self.sources.clone(),
         };
         let width = model.config.width;
-        let bytes = model.config.of_all_kinds().map(|config| match config.kind {
-            OutputKind::Sparse(_) => SPARSE_BYTES,
-            OutputKind::Multi(_) => USUAL_TOKENS * config.width * size_of::<f32>(),
-            OutputKind::Vectors | OutputKind::Scores(_) => config.width * size_of::<f32>(),
-        });
+        let forms = self.plan.forms();
+        let bytes =
+            (forms.all().iter()).map(|form| form.usual_bytes(form.width() * size_of::<f32>()));
         let limits = self.job.limits(bytes.sum(), begun.window);
         self.parts = Some(begun.parts(about, self.creates(width, schema), limits)?);
         Ok(earlier)

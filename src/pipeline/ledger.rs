@@ -53,9 +53,9 @@ pub(super) struct Ledger<'a> {
 
 /// The vector of that part of a row, where chunks share rows.
 fn of_part(vector: RowVector<'_>, part: Option<usize>) -> Option<RowVector<'_>> {
-    match (vector, part) {
-        (RowVector::Multi(row), Some(part)) => row.vectors().nth(part).map(RowVector::Dense),
-        (vector, _) => Some(vector),
+    match (vector.multi(), part) {
+        (Some(row), Some(part)) => row.vectors().nth(part).map(RowVector::Dense),
+        _ => Some(vector),
     }
 }
 

@@ -51,14 +51,13 @@ use self::labels::LabelColumns;
 pub use self::plan::{RunPlan, check_places, job};
 pub(crate) use self::reuse::EarlierVectors;
 use crate::cancel::CancelToken;
-use crate::embedder;
 use crate::engine::{EngineInfo, LoadedModel, Resolved};
 use crate::error::Result;
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{JobOptions, folder_format};
-use crate::model::{Dimensions, Model, ModelTask};
+use crate::model::{Dimensions, Model};
 use crate::named::named;
-use crate::output::{OutputOptions, RowNumbers, RunFiles};
+use crate::output::{Forms, OutputOptions, RunFiles};
 use crate::progress::{Counts, Progress};
 use crate::stage::StageTimes;
 use crate::tokenize::Chunking;
@@ -119,34 +118,28 @@ impl EmbedOptions {
         Ok(reader)
     }
 
-    /// The output as it will be written, of a model that is asked for this.
-    fn output(&self, task: &ModelTask) -> OutputOptions {
+    /// The output as it will be written.
+    fn output(&self) -> OutputOptions {
         OutputOptions {
             format: folder_format(&self.output).or(self.output.format),
             nullable: self.on_error == OnError::Null,
             streams: self.input.batches.are_whole(),
-            numbers: match task {
-                // Whether vectors are sparse is known by the model.
-                ModelTask::Embed => self.output.numbers,
-                ModelTask::Score(_) => RowNumbers::Scores,
-            },
             ..self.output.clone()
         }
     }
 
-    /// The output for the vectors of `model`.
+    /// The forms of the rows of `model`.
     ///
     /// # Errors
-    /// If its format cannot hold them as they are asked for.
-    fn output_of(&self, model: &Model) -> Result<OutputOptions> {
-        let output = self.output(&model.options.task);
-        let has_terms = output.sparse_tokens && model.config.sparse().is_some();
-        let output = OutputOptions {
-            terms: has_terms.then(|| model.terms()),
-            ..embedder::output_of(model, output)
-        };
-        output.check_form()?;
-        Ok(output)
+    /// If the output's format cannot hold them as they are asked for.
+    fn forms_of(&self, model: &Model) -> Result<Forms> {
+        let output = self.output();
+        let mut forms = model.config.forms();
+        if output.sparse_tokens && model.config.sparse().is_some() {
+            forms = forms.with_terms(&model.terms());
+        }
+        output.check_forms(&forms)?;
+        Ok(forms)
     }
 
     /// The output's columns beside those of records.

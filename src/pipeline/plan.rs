@@ -12,7 +12,9 @@ use crate::identity::VectorIdentity;
 use crate::input::{InputOptions, Source};
 use crate::job::{Fingerprint, Job, SourceState, folder_format, is_inside};
 use crate::model::{Model, ModelOptions};
-use crate::output::{self, BackgroundWriter, Destination, OutputFormat, RunFiles, VectorWriter};
+use crate::output::{
+    self, BackgroundWriter, Destination, Forms, OutputFormat, RunFiles, VectorWriter,
+};
 use crate::record::SourceNames;
 use crate::rejects::RejectsWriter;
 use crate::setting::{
@@ -28,6 +30,8 @@ pub struct RunPlan {
     resolved: Resolved,
     /// With the output as it will be written.
     pub(super) options: EmbedOptions,
+    /// The forms of rows that the model gives, once it is known.
+    forms: Option<Forms>,
     /// Whether the output is in parts, or becomes one file of parts.
     pub(super) job: Option<Job>,
     /// The resources of the run's writers, which the caller shares.
@@ -46,7 +50,7 @@ impl RunPlan {
         let model = resolved.model();
         check_places(model, options)?;
         let mut options = EmbedOptions {
-            output: options.output(&model.task),
+            output: options.output(),
             ..options.clone()
         };
         // Beside a matrix each row's place stands anyway, under the same names.
@@ -62,6 +66,7 @@ impl RunPlan {
             job: job(&options, files)?,
             files: files.clone(),
             resolved,
+            forms: None,
             options,
             earlier: OnceCell::new(),
         })
@@ -77,6 +82,12 @@ impl RunPlan {
     #[must_use]
     pub fn files(&self) -> &RunFiles {
         &self.files
+    }
+
+    /// The forms of rows: those that the model gives, and before it is known those that are asked for.
+    pub(crate) fn forms(&self) -> Forms {
+        let forms = self.forms.clone();
+        forms.unwrap_or_else(|| self.resolved.model().asked_forms())
     }
 
     /// Settings of windows and quantization, which a caller may change until the run begins. Inputs and outputs are
@@ -111,7 +122,8 @@ impl RunPlan {
             .with_remedy("leave it out"));
         }
         let mut plan = self.clone();
-        plan.options.output = self.options.output_of(model)?;
+        plan.options.output = self.options.output();
+        plan.forms = Some(self.options.forms_of(model)?);
         // A plan may be run again.
         plan.files = self.files.with_new_clock();
         Ok(plan)
@@ -140,15 +152,15 @@ impl RunPlan {
         self.earlier()?;
         let schema = options.extra().schema(&reader.schema())?;
         let (output, files) = (&options.output, &self.files);
-        let (dimensions, sources) = (&self.resolved.model().dimensions, options.sources.len());
+        let (forms, sources) = (&self.forms(), options.sources.len());
         if let Some(job) = &self.job {
             job.look()?;
             if job.shard().count > 1 {
                 shares(job.shard(), options, &mut reader)?;
             }
             if !job.is_single() {
-                output::check_options(output, dimensions)?;
-                return output.check_names(dimensions, &schema, sources);
+                output::check_options(output, forms)?;
+                return output.check_names(forms, &schema, sources);
             }
         }
         let is_there = match &output.destination {
@@ -157,10 +169,10 @@ impl RunPlan {
         };
         if is_there && options.job.resume {
             // A complete output is no obstacle: whether it is this run's is found out where the run begins.
-            output::check_options(output, dimensions)?;
-            output.check_names(dimensions, &schema, sources)?;
+            output::check_options(output, forms)?;
+            output.check_names(forms, &schema, sources)?;
         } else {
-            output::check(output, dimensions, sources, &schema, files)?;
+            output::check(output, forms, sources, &schema, files)?;
         }
         match &options.rejects {
             Some(path) => RejectsWriter::check(path, output.force, files),
@@ -189,17 +201,16 @@ impl RunPlan {
         fingerprint::fingerprint(&self.options, sources, identity)
     }
 
-    /// Creates the output that is one file or stream, for vectors of these widths, and the file of its rejects.
+    /// Creates the output that is one file or stream, and the file of its rejects.
     pub(super) fn create(
         &self,
-        dimensions: &[usize],
         names: SourceNames,
         columns: &Schema,
     ) -> Result<(Box<dyn VectorWriter>, Option<RejectsWriter>)> {
         let (output, files) = (&self.options.output, &self.files);
         // A stream's reader has rows as soon as they are written.
         let is_stream = output.is_stream()?;
-        let mut writer = output::create(output, dimensions, names, columns, files)?;
+        let mut writer = output::create(output, &self.forms(), names, columns, files)?;
         if !is_stream {
             writer = Box::new(BackgroundWriter::new(writer, files.clock()));
         }

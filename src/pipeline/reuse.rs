@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::identity;
 use crate::job::{is_folder, is_inside};
 use crate::model::{Model, ModelProvenance};
-use crate::output::{Destination, OutputOptions, RunFiles};
+use crate::output::{Destination, Forms, OutputOptions, RunFiles};
 use crate::record::Texts;
 use crate::reuse::{EarlierOutput, Found, Reuse};
 use crate::setting::{FORCE, REUSE};
@@ -52,7 +52,7 @@ impl ReusedOutput {
     ) -> Result<EarlierVectors> {
         let files = model.provenance(info.provider.weights_of(model))?;
         self.check(model, &files, info, output)?;
-        Ok(self.ask(model, output))
+        Ok(self.ask(model))
     }
 
     /// A note for the user if nothing proves its vectors.
@@ -77,16 +77,15 @@ impl ReusedOutput {
         self.old.check(&now.with_engine(model, files, info))
     }
 
-    /// The lookup for vectors of `model`, which `output` is to hold.
-    pub(super) fn ask(&self, model: &Model, output: &OutputOptions) -> EarlierVectors {
-        let mut output = output.clone();
+    /// The lookup for vectors of `model`.
+    pub(super) fn ask(&self, model: &Model) -> EarlierVectors {
+        let mut forms = model.config.forms();
         if self.old.has_maps() {
-            output.terms.get_or_insert_with(|| model.terms());
+            forms = forms.with_terms(&model.terms());
         }
         EarlierVectors {
             old: self.old.clone(),
-            output,
-            widths: model.config.vectors().0,
+            forms,
             open: None,
         }
     }
@@ -118,10 +117,8 @@ fn look(
 /// An earlier output, whose texts are read when the first text is looked up.
 pub(crate) struct EarlierVectors {
     old: EarlierOutput,
-    /// The output that they are to be written to.
-    output: OutputOptions,
-    /// Widths of a row's vectors, of the first kind where there are several.
-    widths: Vec<usize>,
+    /// The forms of the model's rows.
+    forms: Forms,
     open: Option<Reuse>,
 }
 
@@ -130,7 +127,7 @@ impl EarlierVectors {
     pub(crate) fn find(&mut self, texts: &Texts, distinct: &Distinct) -> Result<Found> {
         let reuse = match &mut self.open {
             Some(reuse) => reuse,
-            none => none.insert(self.old.clone().open(&self.output, &self.widths)?),
+            none => none.insert(self.old.clone().open(&self.forms)?),
         };
         reuse.find((0..distinct.len()).map(|number| texts.get(distinct.first(number))))
     }

@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::input::WrittenSignal;
 use crate::job;
 use crate::model::{Model, ModelProvenance};
-use crate::output::{self, Destination};
+use crate::output::{self, Destination, Forms};
 use crate::progress::{Counts, InputSize, Progress};
 use crate::record::{SourceNames, Window};
 use crate::stage::{Clock, Clocks, StageWatch};
@@ -43,6 +43,8 @@ pub(super) struct Run {
     /// Counts the time of writing. The list of files stays with the sink, which writes them: a detached run must not keep
     /// it alive.
     pub(super) write_clock: Arc<Clock>,
+    /// The forms of the model's rows.
+    pub(super) forms: Forms,
 }
 
 impl Run {
@@ -71,7 +73,14 @@ impl Run {
             Some(mut job) => {
                 job.check(plan, model.files())?;
                 let input = source.input();
-                columns(options, model.files(), &input.names(), &input.schema())?;
+                let forms = plan.forms();
+                columns(
+                    options,
+                    &forms,
+                    model.files(),
+                    &input.names(),
+                    &input.schema(),
+                )?;
                 Box::new(job)
             }
             None => Box::new(WholeSink::create(plan, model.files(), source.input())?),
@@ -98,6 +107,7 @@ impl Run {
             earlier,
             options: options.clone(),
             write_clock: Arc::clone(plan.files().clock()),
+            forms: plan.forms(),
         })
     }
 
@@ -113,7 +123,7 @@ impl Run {
         Tokenizing {
             tokenizer: Arc::clone(self.model.tokenizer()),
             chunked: self.chunked,
-            reuse: reuse.map(|it| it.ask(self.model.model(), &self.options.output)),
+            reuse: reuse.map(|it| it.ask(self.model.model())),
             on_error: self.options.on_error,
             names: names.clone(),
             clocks: Arc::clone(clocks),
@@ -167,7 +177,8 @@ impl Run {
             tally: RecordTally::default(),
             sink: self.sink,
         };
-        let columns = |records: &Schema| columns(&self.options, &made.model, &names, records);
+        let columns =
+            |records: &Schema| columns(&self.options, &self.forms, &made.model, &names, records);
         let end = match threads.settle_all(&mut ledger, written.as_ref(), &columns) {
             Ok(end) => end,
             // A job keeps its embedded rows if the run fails.
@@ -471,14 +482,14 @@ impl ModelSource<'_> {
 /// The columns of rows for records with these columns. None may have the name of an output column.
 fn columns(
     options: &EmbedOptions,
+    forms: &Forms,
     model: &Model,
     names: &SourceNames,
     records: &Schema,
 ) -> Result<SchemaRef> {
     let schema = options.extra_of(model).schema(records)?;
-    let dimensions = model.config.vectors().0;
     let output = &options.output;
-    output::check_options(output, &dimensions)?;
-    output.check_names(&dimensions, &schema, names.len())?;
+    output::check_options(output, forms)?;
+    output.check_names(forms, &schema, names.len())?;
     Ok(schema)
 }

@@ -114,8 +114,7 @@ impl WholeSink {
     /// Creates the output, before any work.
     pub(super) fn create(plan: &RunPlan, model: &Model, input: &RecordReader) -> Result<Self> {
         let schema = plan.options().extra_of(model).schema(&input.schema())?;
-        let dimensions = model.config.vectors().0;
-        let (writer, rejects) = plan.create(&dimensions, input.names(), &schema)?;
+        let (writer, rejects) = plan.create(input.names(), &schema)?;
         Ok(Self { writer, rejects })
     }
 }

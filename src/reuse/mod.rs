@@ -21,8 +21,8 @@ use crate::input::{InputOptions, RecordReader, Source, Template};
 use crate::job::{Part, State, text_hash};
 use crate::output::proof::Proof;
 use crate::output::{
-    self, ChosenVectors, Dtype, KindColumns, OutputFormat, OutputOptions, ROWS, RecordedForm,
-    RowTexts, TemporaryVectors, TermIndices,
+    self, ChosenVectors, Dtype, FormColumns, Forms, OutputFormat, OutputOptions, ROWS, RowTexts,
+    TemporaryVectors,
 };
 use crate::pool::is_finite;
 use crate::record::{RowVector, RowVectors, TextHash};
@@ -161,7 +161,7 @@ impl EarlierOutput {
             identity: VectorIdentity::of_provenance(&made),
             query: made["query"].as_str().map(str::to_owned),
             has_maps: (output::recorded_kinds(&made).iter())
-                .any(|kind| kind.form == RecordedForm::Terms),
+                .any(|kind| kind.kind.is_none()),
             made,
             text,
             embedding_field: output.embedding_field.clone(),
@@ -172,7 +172,7 @@ impl EarlierOutput {
     }
 
     /// Whether it has sparse vectors as maps from terms to weights: to be read, they take the model's terms
-    /// ([`OutputOptions::terms`]).
+    /// ([`Forms::with_terms`]).
     #[must_use]
     pub fn has_maps(&self) -> bool {
         self.has_maps
@@ -203,12 +203,11 @@ impl EarlierOutput {
         .with_remedy(or_without("give the same as then")))
     }
 
-    /// Reads the hashes of its texts. `output` says which kinds of vectors a row has, and `widths` are those of the first
-    /// kind's.
+    /// Reads the hashes of its texts. `forms` are those of a row's numbers.
     ///
     /// # Errors
     /// If they are not to be had.
-    pub fn open(mut self, output: &OutputOptions, widths: &[usize]) -> Result<Reuse> {
+    pub fn open(mut self, forms: &Forms) -> Result<Reuse> {
         self.prove()?;
         let mut index = Index::default();
         let mut before = 0;
@@ -220,18 +219,8 @@ impl EarlierOutput {
             before += rows;
         }
         index.sort();
-        let output = OutputOptions {
-            embedding_field: self.embedding_field.clone(),
-            ..output.clone()
-        };
-        let mut kinds = output.names(widths, 1)?.kinds;
-        if let Some(terms) = output.terms.as_ref().filter(|_| self.has_maps) {
-            let indices = Arc::new(TermIndices::of(terms));
-            kinds = (kinds.into_iter())
-                .map(|kind| kind.as_terms(&indices))
-                .collect();
-        }
         // A file tells their names itself.
+        let kinds = forms.columns(self.embedding_field.as_deref());
         let kinds = output::named_in(Some(&self.made), kinds).map_err(|missing| {
             let names: Vec<&str> = missing.columns().map(|(name, _)| name).collect();
             let reason = format!(
@@ -354,7 +343,7 @@ pub struct Reuse {
     /// The first row of each part.
     starts: Vec<u64>,
     /// Where it has the vectors of each kind.
-    kinds: Vec<KindColumns>,
+    kinds: Vec<FormColumns>,
     /// The parts that vectors were read from, by their numbers.
     open: HashMap<usize, ChosenVectors>,
     /// The parts whose files may be open.
@@ -386,7 +375,7 @@ impl Reuse {
     /// If vectors cannot be read.
     pub fn find<'t>(&mut self, texts: impl Iterator<Item = &'t str>) -> Result<Found> {
         let mut found = Found {
-            vectors: output::no_rows(&self.kinds),
+            vectors: FormColumns::no_rows(&self.kinds),
             at: Vec::new(),
         };
         let mut wanted = Vec::new();
@@ -430,7 +419,7 @@ impl Reuse {
 fn vectors(
     old: &EarlierOutput,
     part: usize,
-    kinds: &[KindColumns],
+    kinds: &[FormColumns],
     temporary: &mut TemporaryVectors,
 ) -> Result<ChosenVectors> {
     let part = &old.parts[part];

@@ -59,12 +59,9 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-fn output() -> OutputOptions {
-    OutputOptions::new(output::Destination::Stdout)
-}
-
 fn find(storage: Arc<dyn SharedFolder>) -> Result<Vec<Option<Vec<f32>>>> {
-    let mut reuse = EarlierOutput::folder("reuse old/".into(), storage)?.open(&output(), &[2])?;
+    let mut reuse =
+        EarlierOutput::folder("reuse old/".into(), storage)?.open(&Forms::dense(&[2]))?;
     let texts = ["d", "x", "b", "a", "c", ""];
     let found = reuse.find(texts.into_iter())?;
     // And again, from files that are open and those that are closed.
@@ -123,7 +120,7 @@ fn what_was_lost_is_said() {
     let storage = Arc::new(LocalFolder::new(folder.path()));
     let old = EarlierOutput::folder("reuse old/".into(), storage).unwrap();
     let error = old
-        .open(&output(), &[3])
+        .open(&Forms::dense(&[3]))
         .unwrap()
         .find(["a"].into_iter())
         .unwrap_err();

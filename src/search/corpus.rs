@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use embedctl_common::vectors::{MultiRows, SparseRows};
 use serde_json::Value;
 
 use super::decoder::Decoder;
@@ -13,8 +12,7 @@ use crate::identity::VectorIdentity;
 use crate::job::State;
 use crate::model::VectorKind;
 use crate::output::{
-    self, ChosenVectors, Dtype, KindColumns, OutputFormat, RecordedForm, TemporaryVectors,
-    TokenForm,
+    self, ChosenVectors, Dtype, FormColumns, OutputFormat, RowForm, TemporaryVectors,
 };
 use crate::record::{RowVector, RowVectors};
 use crate::setting::{DTYPE, SPARSE_TOKENS, VECTORS};
@@ -36,7 +34,8 @@ pub struct Corpus {
     pub(super) has_several: bool,
     /// The column; `None` where the provenance names none.
     column: Option<String>,
-    form: RecordedForm,
+    /// The kind of vectors as they are stored.
+    stored: VectorKind,
     decoder: Decoder,
     /// Components of a vector, where that is known.
     pub(super) dimensions: Option<usize>,
@@ -90,12 +89,12 @@ impl Corpus {
         let (kind, number, count) = chosen(&name, &identity, kinds)?;
         let recorded = output::recorded_kinds(&made).into_iter().nth(number);
         let recorded = recorded.ok_or_else(without)?;
-        if recorded.form == RecordedForm::Terms {
-            return Err(Error::usage(format!(
+        let stored = recorded.kind.ok_or_else(|| {
+            Error::usage(format!(
                 "{name}: its sparse vectors are maps from terms to weights, which are not read back"
             ))
-            .with_remedy(format!("embed without {SPARSE_TOKENS}")));
-        }
+            .with_remedy(format!("embed without {SPARSE_TOKENS}"))
+        })?;
         let dimensions = match number {
             0 => identity
                 .settings
@@ -118,7 +117,7 @@ impl Corpus {
             kind,
             has_several: count > 1,
             column: recorded.columns.into_iter().next(),
-            form: recorded.form,
+            stored,
             decoder,
             dimensions,
             identity,
@@ -136,7 +135,7 @@ impl Corpus {
         besides: Option<u64>,
         cancel: &CancelToken,
     ) -> Result<Vec<Vec<Neighbour>>> {
-        let width = query_width(queries);
+        let width = queries.width();
         if let (Some(width), Some(own)) = (width, self.dimensions)
             && width != own
         {
@@ -145,7 +144,7 @@ impl Corpus {
             )));
         }
         let mut rows = 0_u64;
-        let found = nearest(queries, &no_rows, &self.decoder, most, |take| {
+        let found = nearest(queries, &self.decoder, most, |take| {
             self.for_each(cancel, &mut |number, row| {
                 rows += 1;
                 match besides == Some(number) {
@@ -176,23 +175,7 @@ impl Corpus {
                 self.decoder.decode(stored, &mut numbers);
                 numbers
             };
-            found = Some(match row {
-                RowVector::Dense(stored) => {
-                    let numbers = decoded(stored);
-                    RowVectors::in_full(numbers.len(), numbers)
-                }
-                RowVector::Multi(row) => {
-                    let vectors: Vec<Vec<f32>> = row.vectors().map(decoded).collect();
-                    let mut rows = MultiRows::new(vectors.first().map_or(row.width, Vec::len));
-                    rows.push(&vectors.concat());
-                    RowVectors::Multi(rows)
-                }
-                row => {
-                    let mut rows = no_rows(row);
-                    rows.push(row);
-                    rows
-                }
-            });
+            found = Some(row.mapped(&decoded));
             // Ends the reading: what follows is not wanted.
             Err(Error::internal("the row was found"))
         });
@@ -228,12 +211,11 @@ impl Corpus {
             Ok(())
         };
         for file in &self.files {
-            let read = match self.form {
-                RecordedForm::Tokens if file.format.facts().multi == TokenForm::Lengths => {
-                    self.of_lengths(file, &mut check, take)
-                }
-                RecordedForm::Tokens => self.of_tokens(file, &mut check, take),
-                _ => self.of_rows(file, &mut check, take),
+            let is_counted = file.format.facts().lengths().is_some();
+            let read = match self.stored.is_one_per_row() {
+                true => self.of_rows(file, &mut check, take),
+                false if is_counted => self.of_lengths(file, &mut check, take),
+                false => self.of_tokens(file, &mut check, take),
             };
             file.file.bytes.close();
             read?;
@@ -249,21 +231,14 @@ impl Corpus {
         take: &mut TakeStored<'_>,
     ) -> Result<()> {
         let mut room = Vec::new();
-        let (mut indices, mut values) = (Vec::new(), Vec::new());
+        let mut rows: Option<RowVectors> = None;
         self.read(file, &mut |row, dtype, stored| {
             check(file, stored.len())?;
-            if self.form == RecordedForm::Sparse {
-                indices.clear();
-                values.clear();
-                for (index, value) in (0..).zip(stored).filter(|(_, value)| **value != 0.0) {
-                    indices.push(index);
-                    values.push(*value);
-                }
-                let (indices, values) = (&indices[..], &values[..]);
-                let entries = embedctl_common::vectors::SparseRow { indices, values };
-                return take(row, RowVector::Sparse(entries));
-            }
-            take(row, RowVector::Dense(from_zero(dtype, stored, &mut room)))
+            let none = || RowForm::of_kind(self.stored, stored.len()).no_rows();
+            let rows = rows.get_or_insert_with(none);
+            rows.clear();
+            rows.push_full(from_zero(dtype, stored, &mut room));
+            take(row, rows.get(0))
         })
     }
 
@@ -283,10 +258,9 @@ impl Corpus {
                 let Some((row, width)) = current else {
                     return Ok(());
                 };
-                let mut rows = MultiRows::new(width);
-                rows.push(values);
+                let taken = take(row, RowVector::of_tokens(width, values));
                 values.clear();
-                take(row, RowVector::Multi(rows.get(0)))
+                taken
             };
         self.read(file, &mut |row, dtype, stored| {
             check(file, stored.len())?;
@@ -309,7 +283,7 @@ impl Corpus {
     ) -> Result<()> {
         let width = self.dimensions.unwrap_or_default();
         check(file, width)?;
-        let kinds = [KindColumns::Multi(String::new(), width)];
+        let kinds = [FormColumns::one("", self.stored, width)];
         let mut temporary = TemporaryVectors::default();
         let mut chosen = ChosenVectors::open(&file.file, file.format, &kinds, &mut temporary)?;
         let (mut row, mut taken) = (file.first, Ok(()));
@@ -344,25 +318,6 @@ fn from_zero<'a>(dtype: Dtype, stored: &'a [f32], room: &'a mut Vec<f32>) -> &'a
     room.clear();
     room.extend(stored.iter().map(|element| element + 128.0));
     room
-}
-
-/// No rows of the form of this one.
-fn no_rows(row: RowVector<'_>) -> RowVectors {
-    match row {
-        RowVector::Dense(values) => RowVectors::dense(values.len()),
-        RowVector::Sparse(_) => RowVectors::Sparse(SparseRows::default()),
-        RowVector::Multi(row) => RowVectors::Multi(MultiRows::new(row.width)),
-        RowVector::Several(row) => RowVectors::Several(row.vectors().map(no_rows).collect()),
-    }
-}
-
-/// The components of a query's vectors; sparse ones have no fixed number.
-fn query_width(queries: &RowVectors) -> Option<usize> {
-    match queries {
-        RowVectors::Dense { width, .. } => Some(*width),
-        RowVectors::Multi(rows) => Some(rows.width()),
-        RowVectors::Sparse(_) | RowVectors::Several(_) => None,
-    }
 }
 
 /// The parts of a folder.
@@ -402,26 +357,21 @@ fn chosen(
                 .with_remedy("name an output of embed"),
         );
     }
-    let names: Vec<String> = match (&settings.vectors, &settings.sparse, &settings.multi) {
-        (Some(kinds), ..) => kinds.clone(),
-        (None, Some(_), _) => vec![VectorKind::Sparse.name().to_owned()],
-        (None, None, Some(_)) => vec![VectorKind::Multi.name().to_owned()],
-        (None, None, None) => vec![VectorKind::Dense.name().to_owned()],
-    };
+    let kinds = settings.kinds()?;
+    let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
     let refuse = |why: String| {
         Error::usage(format!("{name}: {why} ({})", names.join(", ")))
             .with_remedy(format!("choose one of its kinds with {VECTORS}"))
     };
-    let wanted = match (asked, &names[..]) {
-        ([], [one]) => one.clone(),
-        ([kind], _) => kind.name().to_owned(),
+    let kind = match (asked, &kinds[..]) {
+        ([], [one]) => *one,
+        ([kind], _) => *kind,
         ([], _) => {
             return Err(refuse("its rows have vectors of several kinds".to_owned()));
         }
         _ => return Err(refuse(format!("{VECTORS} names several kinds"))),
     };
-    let number = names.iter().position(|name| *name == wanted);
-    let number = number.ok_or_else(|| refuse(format!("it has no {wanted} vectors")))?;
-    let kind = wanted.parse::<VectorKind>().map_err(Error::usage)?;
+    let number = kinds.iter().position(|own| *own == kind);
+    let number = number.ok_or_else(|| refuse(format!("it has no {kind} vectors")))?;
     Ok((kind, number, names.len()))
 }

@@ -196,13 +196,12 @@ struct Batch {
 /// Takes a row: its number and its stored vector.
 pub(super) type TakeStored<'a> = dyn FnMut(u64, RowVector<'_>) -> Result<()> + 'a;
 
-/// The `most` nearest rows to each query, best first, of those that `read` hands over; `none` has the form of stored rows.
+/// The `most` nearest rows to each query, best first, of those that `read` hands over.
 ///
 /// # Errors
 /// As `read`.
 pub(super) fn nearest(
     queries: &RowVectors,
-    none: &dyn Fn(RowVector<'_>) -> RowVectors,
     decoder: &Decoder,
     most: usize,
     read: impl FnOnce(&mut TakeStored<'_>) -> Result<()>,
@@ -234,7 +233,7 @@ pub(super) fn nearest(
         let all = read(&mut |number, row| {
             let own = batch.get_or_insert_with(|| Batch {
                 numbers: Vec::new(),
-                rows: none(row),
+                rows: row.no_rows(),
             });
             own.numbers.push(number);
             own.rows.push(row);

@@ -70,7 +70,7 @@ impl Corpus {
             // A role has a prompt of its own.
             asked.text_task = Some(TextTask::Role(TextRole::Query));
             asked.prompt = None;
-            if self.kind == VectorKind::Multi {
+            if !self.kind.is_one_per_row() {
                 // Queries have a length of their own.
                 asked.max_length = None;
             }

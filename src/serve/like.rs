@@ -160,17 +160,12 @@ impl LikeFile {
 
     /// The kind of vectors that is asked for, where the output has several.
     fn kind(&self, asked: &[VectorKind]) -> Result<Option<VectorKind>> {
-        let settings = &self.identity.settings;
-        let one = |kind: VectorKind| vec![kind.name().to_owned()];
-        let own = match (&settings.vectors, &settings.sparse, &settings.multi) {
-            (Some(kinds), ..) => kinds.clone(),
-            (None, Some(_), _) => one(VectorKind::Sparse),
-            (None, None, Some(_)) => one(VectorKind::Multi),
-            _ if settings.scores.is_some() => vec!["scores".to_owned()],
-            (None, None, None) => one(VectorKind::Dense),
+        let kinds = self.identity.settings.kinds()?;
+        let own: Vec<&str> = match &kinds[..] {
+            [] => vec!["scores"],
+            kinds => kinds.iter().map(|kind| kind.name()).collect(),
         };
-        let is_own = |kind: &VectorKind| own.iter().any(|name| name == kind.name());
-        if let Some(other) = asked.iter().find(|kind| !is_own(kind)) {
+        if let Some(other) = asked.iter().find(|kind| !kinds.contains(kind)) {
             return Err(Error::usage(format!(
                 "{VECTORS} {}: {} has {}",
                 other.name(),

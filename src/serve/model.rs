@@ -4,7 +4,7 @@ mod scoring;
 
 use std::sync::Arc;
 
-use embedctl_serve::{ModelCard, ModelHead, ServedModel, ServedRow, ServedWorker, Token};
+use embedctl_serve::{ModelCard, ServedModel, ServedRow, ServedWorker, Token};
 use half::f16;
 use serde_json::{Map, Value, json};
 
@@ -16,7 +16,7 @@ use crate::error::{Cause, Error, Result};
 use crate::identity::VectorIdentity;
 use crate::inspect::Verification;
 use crate::model::score::ScoreForm;
-use crate::model::{ModelProvenance, OutputKind, Side, Step};
+use crate::model::{ModelProvenance, Side, Step};
 use crate::output::Dtype;
 use crate::pool::Pooler;
 use crate::record::{RowVector, Texts};
@@ -73,12 +73,7 @@ impl OpenedModel {
         let card = ModelCard {
             id: model.id.clone(),
             revision: model.revision.clone(),
-            head: match (&scoring, &config.kind) {
-                (Some(scoring), _) => scoring.head(),
-                (None, OutputKind::Sparse(_)) => ModelHead::Sparse,
-                _ => ModelHead::Embedding,
-            },
-            widths: config.vectors().0,
+            form: config.form(),
             labels: scoring.as_ref().map_or_else(Vec::new, Scoring::labels),
             cuts: config.dimensions.is_empty()
                 && is_whole
@@ -263,13 +258,11 @@ impl ServedWorker for OpenedWorker {
 }
 
 fn served(vector: RowVector<'_>) -> ServedRow {
-    match vector {
-        RowVector::Dense(values) => values.to_vec().into(),
-        // Such models are refused.
-        RowVector::Multi(_) | RowVector::Several(_) => vector.in_full(0).into(),
-        RowVector::Sparse(row) => ServedRow {
+    match vector.sparse() {
+        Some(row) => ServedRow {
             indices: row.indices.to_vec(),
             values: row.values.to_vec(),
         },
+        None => vector.in_full(0).into(),
     }
 }

@@ -20,7 +20,7 @@ use crate::engine::{EngineInfo, LoadedModel};
 use crate::error::{Error, Result};
 use crate::input::RecordReader;
 use crate::model::Dimensions;
-use crate::output::{self, Destination, Finish, OutputOptions, RunFiles};
+use crate::output::{self, Destination, Finish, Forms, OutputOptions, RunFiles};
 use crate::pipeline::RunPlan;
 use crate::record::{RowVectors, Rows, SourceNames, Texts};
 use crate::{Embedder, usable_cores};
@@ -146,7 +146,8 @@ pub fn survey(plan: &RunPlan, limit: Option<u64>, cancel: &CancelToken) -> Resul
     let memory_left = device::room().map(|room| room.bytes);
     let mut embedder = Embedder::of(LoadedModel::open(plan.resolved().clone(), cancel)?)?;
     let load = began.elapsed();
-    let output = plan.for_model(embedder.model())?.options().output.clone();
+    let own = plan.for_model(embedder.model())?;
+    let output = own.options().output.clone();
     let mut input = options.input.clone();
     if let Some(limit) = limit {
         // Reads ahead no more than needed.
@@ -198,8 +199,7 @@ pub fn survey(plan: &RunPlan, limit: Option<u64>, cancel: &CancelToken) -> Resul
         rows.vectors = cycled;
         rows.dimensions = embedder.dimensions();
         measured.written = rows.len() as u64;
-        let widths = embedder.model().config.vectors().0;
-        measured.bytes = written(&output, &widths, rows, &names)?;
+        measured.bytes = written(&output, &own.forms(), rows, &names)?;
     }
     let bytes = reader.total_bytes();
     let model = embedder.model();
@@ -269,22 +269,14 @@ fn measure(
 
 /// Vectors of a row on average, where each token has one.
 fn vectors_per_row(vectors: &RowVectors) -> Option<f64> {
-    let rows = match vectors {
-        RowVectors::Multi(rows) => rows,
-        RowVectors::Several(kinds) => return kinds.iter().find_map(vectors_per_row),
-        RowVectors::Dense { .. } | RowVectors::Sparse(_) => return None,
-    };
-    let all = rows.lengths().sum::<usize>() as f64;
-    (!rows.is_empty()).then(|| all / rows.len() as f64)
+    let counts = vectors.iter().map(|row| row.multi().map(|it| it.len()));
+    let counts: Vec<usize> = counts.collect::<Option<_>>()?;
+    let all = counts.iter().sum::<usize>() as f64;
+    (!counts.is_empty()).then(|| all / counts.len() as f64)
 }
 
 /// Bytes that rows become in the output's format, the files beside it counted.
-fn written(
-    options: &OutputOptions,
-    widths: &[usize],
-    rows: Rows,
-    names: &SourceNames,
-) -> Result<u64> {
+fn written(options: &OutputOptions, forms: &Forms, rows: Rows, names: &SourceNames) -> Result<u64> {
     let folder = private_folder("embedctl-dry-run-", &std::env::temp_dir())
         .map_err(|error| Error::io("create a folder in", std::env::temp_dir(), error))?;
     let files = RunFiles::new();
@@ -296,7 +288,7 @@ fn written(
         ..options.clone()
     };
     let schema = rows.columns.schema();
-    let mut writer = output::create(&options, widths, names.clone(), &schema, &files)?;
+    let mut writer = output::create(&options, forms, names.clone(), &schema, &files)?;
     writer.write(rows)?;
     writer.finish(Finish {
         schema,

@@ -180,6 +180,24 @@ fn vectors_stand_beside_kept_ones_under_another_name() {
     }
 }
 
+/// Each kind of vectors and each width has a column, whose names are known before a model is fetched.
+#[test]
+fn a_name_of_any_kind_and_width_is_refused_before_a_model_is_fetched() {
+    let sandbox = Sandbox::new();
+    let names = ["embedding_sparse", "embedding_multi", "embedding_2"];
+    for name in names {
+        sandbox.write("in.jsonl", &format!("{{\"text\": \"x\", \"{name}\": 1}}\n"));
+        let asked = "--vectors dense,sparse,multi --dimensions 2,4";
+        let line = format!("embed -m org/none in.jsonl --keep {name} {asked} -o out.jsonl");
+        let refused = sandbox.run(&line);
+        let said = format!("would have two columns called `{name}`");
+        assert!(
+            refused.code == Some(2) && refused.stderr.contains(&said),
+            "{refused}"
+        );
+    }
+}
+
 #[test]
 fn a_uuid_is_that_of_source_and_id_in_every_run() {
     let sandbox = Sandbox::new();

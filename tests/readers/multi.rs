@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use embedctl::output::{self, Destination, Finish, OutputOptions, RowNumbers, RunFiles};
+use embedctl::output::{self, Destination, Finish, OutputOptions, RowForm, RunFiles};
 use embedctl::record::{RowVectors, Rows};
-use embedctl_common::MultiRows;
+use embedctl_common::vectors::MultiRows;
 use serde_json::{Value, json};
 
 use crate::rows::{DIMENSIONS, component, provenance, rows};
@@ -24,10 +24,10 @@ const MISSING: usize = 9;
 /// Writes rows of vectors; `nullable`: one of them is null.
 fn write(path: &Path, nullable: bool) {
     let options = OutputOptions {
-        numbers: RowNumbers::Multi,
         nullable,
         ..OutputOptions::new(Destination::Path(path.to_path_buf()))
     };
+    let forms = RowForm::Tokens(DIMENSIONS).into();
     let mut vectors = MultiRows::new(DIMENSIONS);
     let is_missing = |row| nullable && row == MISSING;
     for row in 0..COUNT {
@@ -42,7 +42,7 @@ fn write(path: &Path, nullable: bool) {
     };
     let columns = rows.columns.schema();
     let (names, files) = (["in".to_owned()].into(), RunFiles::new());
-    let mut writer = output::create(&options, &[DIMENSIONS], names, &columns, &files).unwrap();
+    let mut writer = output::create(&options, &forms, names, &columns, &files).unwrap();
     writer.write(rows).unwrap();
     let finish = Finish {
         schema: columns,

@@ -10,7 +10,9 @@ use arrow::array::{
     UInt64Array,
 };
 use arrow::datatypes::{DataType, Field, Int8Type, Int64Type};
-use embedctl::output::{self, Destination, Dtype, Finish, OutputOptions, RowNumbers, RunFiles};
+use embedctl::output::{
+    self, Destination, Dtype, Finish, OutputOptions, RowForm, RunFiles, VectorKind,
+};
 use embedctl::record::{RowVectors, Rows};
 use serde_json::{Value, json};
 
@@ -47,18 +49,18 @@ fn ask(test: &str, folder: &Path, files: &[(PathBuf, Vec<String>)]) -> Option<Va
 fn write(path: &Path, dtype: Dtype, rows: Rows) {
     let options = OutputOptions {
         dtype: Some(dtype),
-        numbers: match rows.vectors {
-            RowVectors::Sparse(_) => RowNumbers::Sparse,
-            RowVectors::Multi(_) => RowNumbers::Multi,
-            RowVectors::Dense { .. } => RowNumbers::Vectors,
-            RowVectors::Several(_) => unreachable!("one kind is written"),
-        },
         ..OutputOptions::new(Destination::Path(path.to_path_buf()))
     };
     let (names, columns) = (["in".to_owned()].into(), rows.columns.schema());
-    let dimensions = [rows.dimensions];
+    let kind = match rows.vectors {
+        RowVectors::Sparse(_) => VectorKind::Sparse,
+        RowVectors::Multi(_) => VectorKind::Multi,
+        RowVectors::Dense { .. } => VectorKind::Dense,
+        RowVectors::Several(_) => unreachable!("one kind is written"),
+    };
+    let forms = RowForm::of_kind(kind, rows.dimensions).into();
     let files = RunFiles::new();
-    let mut writer = output::create(&options, &dimensions, names, &columns, &files).unwrap();
+    let mut writer = output::create(&options, &forms, names, &columns, &files).unwrap();
     writer.write(rows).unwrap();
     let finish = Finish {
         schema: columns,
@@ -171,7 +173,7 @@ fn sparse(row: usize) -> Vec<(u32, f32)> {
 fn postgres_multiplies_the_same_sparse_vectors() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sparse.pgcopy");
-    let mut entries = embedctl_common::SparseRows::default();
+    let mut entries = embedctl_common::vectors::SparseRows::default();
     (0..COUNT).for_each(|row| entries.push_entries(sparse(row)));
     let rows = Rows {
         vectors: RowVectors::Sparse(entries),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use embedctl::output::{self, Destination, Finish, OutputOptions, RunFiles};
+use embedctl::output::{self, Destination, Finish, Forms, OutputOptions, RunFiles};
 use embedctl::record::{JSON_COLUMN, Origin, RowRef, RowVectors, Rows};
 use serde_json::{Value, json};
 
@@ -120,8 +120,14 @@ pub fn write_as(path: &Path, count: usize, change: impl FnOnce(&mut OutputOption
     let mut options = OutputOptions::new(Destination::Path(path.to_path_buf()));
     change(&mut options);
     let names = ["in.jsonl".to_string()].into();
-    let mut writer =
-        output::create(&options, &[DIMENSIONS], names, &schema(), &RunFiles::new()).unwrap();
+    let mut writer = output::create(
+        &options,
+        &Forms::dense(&[DIMENSIONS]),
+        names,
+        &schema(),
+        &RunFiles::new(),
+    )
+    .unwrap();
     for first in (0..count).step_by(4096) {
         writer
             .write(rows(first, (count - first).min(4096)))

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
-use embedctl::output::{self, Destination, Finish, OutputOptions, RowNumbers, RunFiles};
+use embedctl::output::{
+    self, Destination, Finish, Forms, OutputOptions, RowForm, RunFiles, VectorKind,
+};
 use embedctl::record::{RowVectors, Rows};
-use embedctl_common::SparseRows;
+use embedctl_common::vectors::SparseRows;
 use serde_json::{Value, json};
 
 use crate::rows::{DIMENSIONS, component, provenance, rows};
@@ -31,11 +33,14 @@ fn read_with(test: &str, python: &Path, name: &str, tokens: bool, script: &str) 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
     let options = OutputOptions {
-        numbers: RowNumbers::Sparse,
         sparse_tokens: tokens,
-        terms: tokens.then(|| (0..DIMENSIONS).map(|term| format!("t{term}")).collect()),
         ..OutputOptions::new(Destination::Path(path.clone()))
     };
+    let mut forms = Forms::from(RowForm::of_kind(VectorKind::Sparse, DIMENSIONS));
+    if tokens {
+        let terms = (0..DIMENSIONS).map(|term| format!("t{term}")).collect();
+        forms = forms.with_terms(&terms);
+    }
     let mut sparse = SparseRows::default();
     (0..COUNT).for_each(|row| sparse.push_entries(entries(row)));
     let rows = Rows {
@@ -44,7 +49,7 @@ fn read_with(test: &str, python: &Path, name: &str, tokens: bool, script: &str) 
     };
     let columns = rows.columns.schema();
     let (names, files) = (["in".to_owned()].into(), RunFiles::new());
-    let mut writer = output::create(&options, &[DIMENSIONS], names, &columns, &files).unwrap();
+    let mut writer = output::create(&options, &forms, names, &columns, &files).unwrap();
     writer.write(rows).unwrap();
     let finish = Finish {
         schema: columns,

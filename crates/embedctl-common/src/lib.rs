@@ -53,4 +53,3 @@ pub use error::{Cause, Error, ErrorKind, Place, Result};
 pub use pair::TextPair;
 pub use texts::Texts;
 pub use user_cache::user_cache;
-pub use vectors::{MultiRow, MultiRows, RowVector, RowVectors, SeveralRow, SparseRow, SparseRows};

@@ -1,8 +1,12 @@
 //! Vectors of rows on their way from an engine to an output: dense, sparse, one for each token, or several of these.
 
+mod form;
 mod multi;
 mod sparse;
 
+use std::borrow::Cow;
+
+pub use form::{EMBEDDING, FormColumns, Forms, RowForm, Terms, VectorKind};
 pub use multi::{MultiRow, MultiRows};
 pub use sparse::{SparseRow, SparseRows};
 
@@ -23,6 +27,9 @@ pub enum RowVectors {
     /// Vectors of several of these kinds, as many rows of each.
     Several(Vec<Self>),
 }
+
+/// Two vectors, of which one component is as good as that of the other in its place.
+pub type AlignedVectors<'a> = (Cow<'a, [f32]>, Cow<'a, [f32]>);
 
 /// A row's vectors of several kinds.
 #[derive(Debug, Clone, Copy)]
@@ -183,6 +190,71 @@ impl RowVectors {
         }
     }
 
+    /// The width of their vectors; `None` of sparse ones, which have no fixed number of entries, and of several kinds.
+    #[must_use]
+    pub fn width(&self) -> Option<usize> {
+        match self {
+            Self::Dense { width, .. } => Some(*width),
+            Self::Multi(rows) => Some(rows.width()),
+            Self::Sparse(_) | Self::Several(_) => None,
+        }
+    }
+
+    /// Leaves none.
+    pub fn clear(&mut self) {
+        match self {
+            Self::Dense { values, .. } => values.clear(),
+            Self::Sparse(rows) => rows.clear(),
+            Self::Multi(rows) => rows.clear(),
+            Self::Several(kinds) => kinds.iter_mut().for_each(Self::clear),
+        }
+    }
+
+    /// Appends a row whose vector is given in full: of a sparse one the components that are not zero, of tokens' vectors one.
+    ///
+    /// # Panics
+    /// If it is of another width, or rows have several kinds.
+    pub fn push_full(&mut self, vector: &[f32]) {
+        match self {
+            Self::Dense { width, values } => {
+                assert!(*width == vector.len(), "a vector of another width");
+                values.extend_from_slice(vector);
+            }
+            Self::Sparse(rows) => {
+                let entries = (0..).zip(vector.iter().copied());
+                rows.push_entries(entries.filter(|(_, value)| *value != 0.0));
+            }
+            Self::Multi(rows) => rows.push(vector),
+            Self::Several(_) => panic!("one vector for several kinds"),
+        }
+    }
+
+    /// The rows' vectors of each kind.
+    #[must_use]
+    pub fn kinds(&self) -> &[Self] {
+        match self {
+            Self::Several(kinds) => kinds,
+            one => std::slice::from_ref(one),
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn kinds_mut(&mut self) -> &mut [Self] {
+        match self {
+            Self::Several(kinds) => kinds,
+            one => std::slice::from_mut(one),
+        }
+    }
+
+    /// The rows' vectors of each kind, apart.
+    #[must_use]
+    pub fn into_kinds(self) -> Vec<Self> {
+        match self {
+            Self::Several(kinds) => kinds,
+            one => vec![one],
+        }
+    }
+
     /// Appends all rows of `other`.
     ///
     /// # Panics
@@ -236,6 +308,75 @@ impl<'a> RowVector<'a> {
                 }
                 full
             }
+        }
+    }
+
+    /// Vectors of tokens, so wide.
+    #[must_use]
+    pub fn of_tokens(width: usize, values: &'a [f32]) -> Self {
+        Self::Multi(MultiRow { width, values })
+    }
+
+    /// No rows of the form of this one.
+    #[must_use]
+    pub fn no_rows(&self) -> RowVectors {
+        match self {
+            Self::Dense(values) => RowVectors::dense(values.len()),
+            Self::Sparse(_) => RowVectors::Sparse(SparseRows::default()),
+            Self::Multi(row) => RowVectors::Multi(MultiRows::new(row.width)),
+            Self::Several(row) => {
+                RowVectors::Several(row.vectors().map(|it| it.no_rows()).collect())
+            }
+        }
+    }
+
+    /// The row alone, each of its vectors as `make` makes it; sparse ones stay as they are.
+    pub fn mapped(self, make: &dyn Fn(&[f32]) -> Vec<f32>) -> RowVectors {
+        match self {
+            Self::Dense(values) => {
+                let values = make(values);
+                RowVectors::in_full(values.len(), values)
+            }
+            Self::Multi(row) => {
+                let vectors: Vec<Vec<f32>> = row.vectors().map(make).collect();
+                let mut rows = MultiRows::new(vectors.first().map_or(row.width, Vec::len));
+                rows.push(&vectors.concat());
+                RowVectors::Multi(rows)
+            }
+            Self::Several(row) => {
+                RowVectors::Several(row.vectors().map(|it| it.mapped(make)).collect())
+            }
+            Self::Sparse(_) => {
+                let mut rows = self.no_rows();
+                rows.push(self);
+                rows
+            }
+        }
+    }
+
+    /// The vectors of both rows side by side, component by component: sparse ones over the union of their entries, those of
+    /// tokens one after another, and vectors in full as far as the shorter one goes. `None` where they have other forms, or
+    /// other numbers of tokens.
+    #[must_use]
+    pub fn aligned(self, other: Self) -> Option<Vec<AlignedVectors<'a>>> {
+        match (self, other) {
+            (Self::Sparse(one), Self::Sparse(other)) => {
+                let (one, other): (Vec<f32>, Vec<f32>) = one.with(&other).unzip();
+                Some(vec![(one.into(), other.into())])
+            }
+            (Self::Multi(one), Self::Multi(other)) if one.len() == other.len() => {
+                let pairs = one.vectors().zip(other.vectors());
+                Some(
+                    pairs
+                        .map(|(one, other)| (one.into(), other.into()))
+                        .collect(),
+                )
+            }
+            (Self::Dense(one), Self::Dense(other)) => {
+                let width = one.len().min(other.len());
+                Some(vec![(one[..width].into(), other[..width].into())])
+            }
+            _ => None,
         }
     }
 
@@ -299,6 +440,42 @@ mod tests {
         all.append(RowVectors::Sparse(rows.clone()));
         assert_eq!(all.len(), 6);
         assert_eq!(all.get(5), RowVector::Sparse(rows.get(2)));
+    }
+
+    #[test]
+    fn vectors_of_one_form_are_compared_side_by_side() {
+        let mut rows = SparseRows::default();
+        rows.push_entries([(1, 0.5), (7, 2.0)]);
+        rows.push_entries([(7, 3.0), (9, 4.0)]);
+        let sparse = |row| RowVector::Sparse(rows.get(row));
+        let pairs = sparse(0).aligned(sparse(1)).unwrap();
+        let [(one, other)] = &pairs[..] else {
+            panic!("{pairs:?}");
+        };
+        assert_eq!(&one[..], [0.5, 2.0, 0.0]);
+        assert_eq!(&other[..], [0.0, 3.0, 4.0]);
+        let tokens = |values| RowVector::of_tokens(2, values);
+        let pairs = tokens(&[1.0, 2.0, 3.0, 4.0]).aligned(tokens(&[5.0, 6.0, 7.0, 8.0]));
+        assert_eq!(pairs.unwrap().len(), 2);
+        assert!(tokens(&[1.0, 2.0]).aligned(tokens(&[])).is_none());
+        assert!(tokens(&[1.0]).aligned(sparse(0)).is_none());
+        let cut = RowVector::Dense(&[1.0, 2.0]).aligned(RowVector::Dense(&[3.0]));
+        assert_eq!(cut.unwrap(), [(vec![1.0].into(), vec![3.0].into())]);
+    }
+
+    #[test]
+    fn a_vector_in_full_becomes_a_row_of_any_form() {
+        for kind in VectorKind::ALL {
+            let mut rows = RowForm::of_kind(kind, 3).no_rows();
+            rows.push_full(&[0.0, 2.0, 0.0]);
+            assert_eq!(
+                (rows.len(), rows.get(0).in_full(3)),
+                (1, vec![0.0, 2.0, 0.0])
+            );
+            let halved = rows.get(0).mapped(&|it| it[..2].to_vec());
+            let width = if kind == VectorKind::Sparse { 3 } else { 2 };
+            assert_eq!(halved.get(0).in_full(width).len(), width);
+        }
     }
 
     #[test]

@@ -20,6 +20,9 @@ use embedctl_model::{
 };
 
 pub use self::compare::{Difference, Fields, Weight, differences, flatten, is_within, listed};
+use embedctl_common::error::{Error, Result};
+use embedctl_common::vectors::VectorKind;
+
 use crate::{EngineInfo, FloatType, Provider};
 
 /// Type of components in full, as outputs name it.
@@ -300,6 +303,21 @@ impl SparseSettings {
 }
 
 impl VectorSettings {
+    /// The kinds of a row's vectors, in the order of columns; none where a row has scores.
+    ///
+    /// # Errors
+    /// If a kind is named that this version does not know.
+    pub fn kinds(&self) -> Result<Vec<VectorKind>> {
+        let parsed = |name: &String| name.parse().map_err(Error::usage);
+        match (&self.vectors, &self.sparse, &self.multi) {
+            (Some(names), ..) => names.iter().map(parsed).collect(),
+            (None, Some(_), _) => Ok(vec![VectorKind::Sparse]),
+            (None, None, Some(_)) => Ok(vec![VectorKind::Multi]),
+            (None, None, None) if self.scores.is_some() => Ok(Vec::new()),
+            (None, None, None) => Ok(vec![VectorKind::Dense]),
+        }
+    }
+
     /// The settings of `model`, with the kind of weights once it is known.
     #[must_use]
     pub fn new(model: &Model, weights: Option<WeightsKind>) -> Self {

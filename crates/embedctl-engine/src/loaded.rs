@@ -3,11 +3,12 @@
 
 use std::sync::{Arc, OnceLock};
 
+use embedctl_common::Texts;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Cause, Result};
 use embedctl_common::stage::Clocks;
 use embedctl_common::threads::usable_cores;
-use embedctl_common::{RowVectors, Texts};
+use embedctl_common::vectors::RowVectors;
 use embedctl_model::batch::{self, BatchLimits, BatchPlan, TokenRows};
 use embedctl_model::pool::{Pooler, is_finite};
 use embedctl_model::tokenize::TextTokenizer;

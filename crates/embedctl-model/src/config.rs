@@ -7,11 +7,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::frame::{Frame, Side};
 use super::layers::{Dense, DenseActivation, LayerNorm};
 use super::multi::MultiKind;
-use super::options::VectorKind;
 use super::pool::PoolingRule;
 use super::score::ScoreKind;
 use super::sparse::{AutoEncoder, SparseKind};
 use embedctl_common::named::named;
+use embedctl_common::vectors::{Forms, RowForm, VectorKind};
 
 /// Widths of a row's vectors, one as a rule: a number in JSON then, else a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,17 +149,6 @@ impl OutputKind {
         }
     }
 
-    /// The kind of vectors; `None` for scores.
-    #[must_use]
-    pub fn of_vectors(&self) -> Option<VectorKind> {
-        match self {
-            Self::Vectors => Some(VectorKind::Dense),
-            Self::Sparse(_) => Some(VectorKind::Sparse),
-            Self::Multi(_) => Some(VectorKind::Multi),
-            Self::Scores(_) => None,
-        }
-    }
-
     /// Whether a row's text is a pair of texts.
     #[must_use]
     pub fn takes_pairs(&self) -> bool {
@@ -240,6 +229,24 @@ impl ModelConfig {
         let keeps_prompt = self.include_prompt || self.prompt.is_empty();
         (is_pooled && is_one_row && keeps_prompt && self.token_steps.is_empty())
             .then(|| PoolingRule::new(self, 0))
+    }
+
+    /// The form of a row's numbers, of the first kind where there are several.
+    #[must_use]
+    pub fn form(&self) -> RowForm {
+        match &self.kind {
+            OutputKind::Vectors => RowForm::Dense(self.vectors().0),
+            OutputKind::Scores(_) => RowForm::Scores(self.width),
+            OutputKind::Sparse(_) => RowForm::of_kind(VectorKind::Sparse, self.width),
+            OutputKind::Multi(_) => RowForm::Tokens(self.width),
+        }
+    }
+
+    /// The forms of a row's numbers, in the order of columns.
+    #[must_use]
+    pub fn forms(&self) -> Forms {
+        let forms = self.of_all_kinds().map(Self::form);
+        Forms::new(forms.collect()).expect("a model gives numbers of a form")
     }
 
     /// [`ModelConfig::max_length`] of a model that states no limit.

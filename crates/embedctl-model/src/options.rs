@@ -10,6 +10,8 @@ use super::weights::WeightsKind;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::named::named;
 use embedctl_common::setting::{DIMENSIONS, NORMALIZE, POOLING, Setting};
+pub use embedctl_common::vectors::VectorKind;
+use embedctl_common::vectors::{Forms, RowForm};
 
 /// What a model is asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -72,18 +74,6 @@ impl FromStr for TextTask {
     }
 }
 
-named! {
-    /// The form of a vector.
-    pub enum VectorKind("kind of vectors", "choose one of") {
-        /// All components are given.
-        Dense = "dense",
-        /// Entries that are not zero are given, by their indices.
-        Sparse = "sparse",
-        /// Each token has a vector.
-        Multi = "multi",
-    }
-}
-
 /// The user's options about the model.
 #[derive(Debug, Clone, Default)]
 pub struct ModelOptions {
@@ -132,6 +122,21 @@ impl ModelOptions {
             Some(TextTask::Role(role)) => Some(role),
             Some(TextTask::Own(_)) | None => None,
         }
+    }
+
+    /// The forms of rows that are asked for, as far as they are: a model's files decide about the rest.
+    #[must_use]
+    pub fn asked_forms(&self) -> Forms {
+        if matches!(self.task, ModelTask::Score(_)) {
+            return RowForm::Scores(0).into();
+        }
+        let dense = Forms::dense(&self.dimensions);
+        let form = |kind: &VectorKind| match kind {
+            VectorKind::Dense => dense.first().clone(),
+            &other => RowForm::of_kind(other, 0),
+        };
+        let asked = self.vectors.iter().map(form);
+        Forms::new(asked.collect()).unwrap_or(dense)
     }
 
     /// Whether vectors of `kind` alone are asked for.

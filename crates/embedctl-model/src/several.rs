@@ -63,7 +63,7 @@ impl ModelConfig {
 
     /// The kinds of the model's vectors, in the order of columns; none for scores.
     pub fn vector_kinds(&self) -> impl Iterator<Item = VectorKind> {
-        self.of_all_kinds().filter_map(|it| it.kind.of_vectors())
+        self.of_all_kinds().filter_map(|it| it.form().kind())
     }
 
     /// What is known of sparse vectors, if a row has such.

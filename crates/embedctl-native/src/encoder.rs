@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use embedctl_common::threads::exhausted;
-use embedctl_common::{Error, ErrorKind, Result, SparseRow, SparseRows};
+use embedctl_common::vectors::{SparseRow, SparseRows};
+use embedctl_common::{Error, ErrorKind, Result};
 use embedctl_common::{machine, remedies, size, small_file};
 
 use crate::adapter_settings::Adapter;

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The server knows its model as a [`ServedModel`]: tokens of texts, and workers that turn rows of tokens into rows of
-//! numbers. What these numbers are is the model's [`ModelHead`]; a route names the head that it needs. Requests wait in one
+//! numbers. What these numbers are is their [`RowForm`](embedctl_common::vectors::RowForm); a route names the type of model that
+//! it needs. Requests wait in one
 //! [`queue`], from which every worker takes rows of several requests at a time.
 //!
 //! The crate prints nothing: the caller gets [`Notice`]s.
@@ -23,7 +24,8 @@
 //! use embedctl_serve::{Listen, ModelCard, ServedModel, ServedRow, ServedWorker, ServerOptions, serve};
 //! # use embedctl_common::{Texts, pair::TextPair};
 //! # use embedctl_model::{batch::BatchLimits, score::ScoreForm};
-//! # use embedctl_serve::{ModelHead, Token};
+//! # use embedctl_common::vectors::RowForm;
+//! # use embedctl_serve::Token;
 //!
 //! /// A model whose tokens are characters, and whose vectors have one component: the number of tokens.
 //! struct TextLengths(ModelCard);
@@ -71,8 +73,7 @@
 //! # let card = ModelCard {
 //! #     id: "lengths".into(),
 //! #     revision: None,
-//! #     head: ModelHead::Embedding,
-//! #     widths: vec![1],
+//! #     form: RowForm::Dense(vec![1]),
 //! #     labels: Vec::new(),
 //! #     cuts: false,
 //! #     max_length: None,
@@ -135,6 +136,6 @@ mod tei;
 
 pub use keys::ApiKeys;
 pub use listen::{BoundListener, Listen};
-pub use model::{ModelCard, ModelHead, ServedModel, ServedRow, ServedWorker, Token};
+pub use model::{ModelCard, ServedModel, ServedRow, ServedWorker, Token};
 pub use options::{Notice, Notify, ServerOptions};
 pub use server::serve;

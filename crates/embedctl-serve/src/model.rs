@@ -1,62 +1,17 @@
 //! The server's view of a model: what it is, tokens of texts, and workers.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use embedctl_common::Texts;
 use embedctl_common::error::{Cause, Result};
 use embedctl_common::pair::TextPair;
+use embedctl_common::vectors::RowForm;
 use embedctl_model::batch::{BatchLimits, TokenRows};
 use embedctl_model::score::ScoreForm;
 use serde::Serialize;
 use serde_json::Value;
 
-/// The numbers that a model gives for a row. A route names the head that it needs, and a model has one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ModelHead {
-    /// A vector: `/embed`, `/v1/embeddings`.
-    Embedding,
-    /// Weights of some terms of the vocabulary: `/embed_sparse`.
-    Sparse,
-    /// One score of a text or of a pair of texts: `/rerank`, `/predict`.
-    Reranker,
-    /// A score for each label: `/predict`.
-    Classifier,
-}
-
-impl ModelHead {
-    /// The name in `model_type` of `/info`, as text-embeddings-inference has it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Embedding => "embedding",
-            Self::Sparse => "sparse",
-            Self::Reranker => "reranker",
-            Self::Classifier => "classifier",
-        }
-    }
-
-    /// The routes that answer with it.
-    pub(crate) const fn routes(self) -> &'static str {
-        match self {
-            Self::Embedding => "/embed and /v1/embeddings",
-            Self::Sparse => "/embed_sparse",
-            Self::Reranker => "/rerank or /predict",
-            Self::Classifier => "/predict",
-        }
-    }
-}
-
-impl fmt::Display for ModelHead {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Embedding => "vectors",
-            Self::Sparse => "sparse vectors",
-            Self::Reranker => "scores of pairs",
-            Self::Classifier => "scores of labels",
-        })
-    }
-}
+use crate::answer::{ApiError, ApiRefusal};
 
 /// A model, as requests and answers need to know it.
 #[derive(Debug, Clone)]
@@ -65,11 +20,8 @@ pub struct ModelCard {
     pub id: String,
     /// Commit, where known.
     pub revision: Option<String>,
-    /// The kind of its rows.
-    pub head: ModelHead,
-    /// Widths of the vectors of a row, one after another; requests choose one of them, by default the last. Of a model
-    /// that gives scores: how many.
-    pub widths: Vec<usize>,
+    /// The form of its rows. Where a row has vectors of several widths, requests choose one of them, by default the last.
+    pub form: RowForm,
     /// The names of a row's scores; empty where rows are vectors.
     pub labels: Vec<String>,
     /// Whether a request may cut the vector shorter (Matryoshka models).
@@ -94,6 +46,43 @@ pub struct ModelCard {
     pub workers: usize,
     /// Further members of `/info`.
     pub details: serde_json::Map<String, Value>,
+}
+
+impl ModelCard {
+    /// The name in `model_type` of `/info`, as text-embeddings-inference has it.
+    pub(crate) fn model_type(&self) -> &'static str {
+        match self.form {
+            RowForm::Dense(_) | RowForm::Tokens(_) => "embedding",
+            RowForm::Sparse(_) => "sparse",
+            RowForm::Scores(0 | 1) => "reranker",
+            RowForm::Scores(_) => "classifier",
+        }
+    }
+
+    /// Refuses a route that answers with the numbers of models of these types, where the model is of another one.
+    pub(crate) fn check_type(&self, types: &[&str]) -> Result<(), ApiError> {
+        let own = self.model_type();
+        if types.contains(&own) {
+            return Ok(());
+        }
+        let wanted: Vec<&str> = types.iter().map(|of_type| given_by(of_type).0).collect();
+        let (gives, routes) = given_by(own);
+        let (id, wanted) = (&self.id, wanted.join(" or "));
+        let reason = format!(
+            "the model {id} has no head that gives {wanted}: it gives {gives}; use {routes}"
+        );
+        Err(ApiError::new(ApiRefusal::Head, reason))
+    }
+}
+
+/// The numbers that models of this type give for a row, and the routes that answer with them.
+fn given_by(model_type: &str) -> (&'static str, &'static str) {
+    match model_type {
+        "sparse" => ("sparse vectors", "/embed_sparse"),
+        "reranker" => ("scores of pairs", "/rerank or /predict"),
+        "classifier" => ("scores of labels", "/predict"),
+        _ => ("vectors", "/embed and /v1/embeddings"),
+    }
 }
 
 /// A token of a text.

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::answer::ApiError;
 use crate::app::{App, long_answer};
-use crate::model::ModelHead;
 use crate::rows::{self, RequestInputs, RequestRows};
 use crate::tei::told_of_truncation;
 
@@ -48,7 +47,7 @@ pub(crate) async fn embed(
     request: Request,
 ) -> Result<Response, ApiError> {
     let start = Instant::now();
-    rows::check_model(&app, &[ModelHead::Embedding])?;
+    app.card().check_type(&["embedding"])?;
     let take = |app: &Arc<App>, request: OllamaEmbedRequest| {
         rows::check_name(app, request.model.as_deref())?;
         let width = rows::width(app, request.dimensions)?;
@@ -79,7 +78,7 @@ pub(crate) async fn embeddings(
     State(app): State<Arc<App>>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    rows::check_model(&app, &[ModelHead::Embedding])?;
+    app.card().check_type(&["embedding"])?;
     let take = |app: &Arc<App>, request: OllamaEmbeddingsRequest| {
         rows::check_name(app, request.model.as_deref())?;
         let wanted = RequestRows {

@@ -11,7 +11,6 @@ use serde_json::json;
 
 use crate::answer::{ApiError, json_answer};
 use crate::app::{App, long_answer};
-use crate::model::ModelHead;
 use crate::rows::{self, RequestInputs, RequestRows};
 use crate::tei::told_of_truncation;
 
@@ -81,7 +80,7 @@ pub(crate) async fn embeddings(
     State(app): State<Arc<App>>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    rows::check_model(&app, &[ModelHead::Embedding])?;
+    app.card().check_type(&["embedding"])?;
     let take = |app: &Arc<App>, request: EmbeddingsRequest| {
         rows::check_name(app, request.model.as_deref())?;
         let width = rows::width(app, request.dimensions)?;

@@ -21,7 +21,6 @@ use crate::app::{App, CountedRequest};
 use crate::body::UnreadBody;
 use crate::client::Client;
 use crate::metrics::Gauges;
-use crate::model::ModelHead;
 use crate::options::Notice;
 use crate::{browsers, ollama, openai, scores, similarity, tei};
 
@@ -197,13 +196,13 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// `POST /`: the route of the model's head.
+/// `POST /`: the route of the model's type.
 async fn root(state: State<Arc<App>>, request: Request) -> Result<Response, ApiError> {
-    match state.card().head {
-        ModelHead::Embedding => tei::embed(state, request).await,
-        ModelHead::Sparse => tei::embed_sparse(state, request).await,
-        ModelHead::Reranker => scores::rerank(state, request).await,
-        ModelHead::Classifier => scores::predict(state, request).await,
+    match state.card().model_type() {
+        "sparse" => tei::embed_sparse(state, request).await,
+        "reranker" => scores::rerank(state, request).await,
+        "classifier" => scores::predict(state, request).await,
+        _ => tei::embed(state, request).await,
     }
 }
 

@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::answer::{ApiError, ApiRefusal};
 use crate::app::{App, SHORT, off_thread};
 use crate::body::check_head;
-use crate::model::{ModelHead, ServedRow};
+use crate::model::ServedRow;
 use crate::queue::Room;
 
 /// The inputs of a request: text, or tokens of the model's own tokenizer.
@@ -89,22 +89,6 @@ impl Rows {
     pub fn into_vectors(self) -> Vec<Vec<f32>> {
         self.numbers.into_iter().map(|row| row.values).collect()
     }
-}
-
-/// Refuses a route that answers with the numbers of these heads, where the model has none of them.
-pub(crate) fn check_model(app: &App, heads: &[ModelHead]) -> Result<(), ApiError> {
-    let card = app.card();
-    if heads.contains(&card.head) {
-        return Ok(());
-    }
-    let (id, own) = (&card.id, card.head);
-    let wanted: Vec<String> = heads.iter().map(ToString::to_string).collect();
-    let reason = format!(
-        "the model {id} has no head that gives {}: it gives {own}; use {}",
-        wanted.join(" or "),
-        own.routes()
-    );
-    Err(ApiError::new(ApiRefusal::Head, reason))
 }
 
 /// When a request must have its answer.
@@ -340,13 +324,13 @@ impl PreparedRows {
 /// Refuses a cut to a width that the model's vectors do not have; else the way to get it from a row.
 pub(crate) fn width(app: &App, dimensions: Option<usize>) -> Result<Width, ApiError> {
     let card = app.card();
-    let all: usize = card.widths.iter().sum();
-    let last = card.widths.last().copied().unwrap_or(all);
+    let (all, own) = (card.form.width(), card.form.widths());
+    let last = own.last().copied().unwrap_or(all);
     let Some(wanted) = dimensions else {
         return Ok(Width::Part(all - last..all));
     };
     let mut start = 0;
-    for &width in &card.widths {
+    for &width in own {
         if width == wanted {
             return Ok(Width::Part(start..start + width));
         }
@@ -355,7 +339,7 @@ pub(crate) fn width(app: &App, dimensions: Option<usize>) -> Result<Width, ApiEr
     if card.cuts && wanted > 0 && wanted < all {
         return Ok(Width::Cut(wanted));
     }
-    let widths: Vec<String> = card.widths.iter().map(ToString::to_string).collect();
+    let widths: Vec<String> = own.iter().map(ToString::to_string).collect();
     let reason = match card.cuts {
         true => format!("vectors have {all} components; ask for 1 to {all}"),
         false => format!(

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::answer::ApiError;
 use crate::app::{App, long_answer};
-use crate::model::{ModelHead, ServedRow};
+use crate::model::ServedRow;
 use crate::rows::{self, Deadline, PreparedRows, RequestInputs, RequestRows, Rows, ScoredInput};
 use crate::tei::{check_side, told_of_tokens};
 
@@ -144,7 +144,7 @@ pub(crate) async fn rerank(
     State(app): State<Arc<App>>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    rows::check_model(&app, &[ModelHead::Reranker])?;
+    app.card().check_type(&["reranker"])?;
     let take = |app: &Arc<App>, request: RerankRequest| {
         rows::check_name(app, request.model.as_deref())?;
         let query: Arc<str> = request.query.into();
@@ -227,7 +227,7 @@ pub(crate) async fn predict(
     State(app): State<Arc<App>>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    rows::check_model(&app, &[ModelHead::Classifier, ModelHead::Reranker])?;
+    app.card().check_type(&["classifier", "reranker"])?;
     let take = |app: &Arc<App>, request: PredictRequest| {
         let is_one = !matches!(request.inputs, PredictInputs::Many(_));
         let inputs = match request.inputs {

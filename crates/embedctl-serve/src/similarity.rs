@@ -8,7 +8,6 @@ use serde::Deserialize;
 
 use crate::answer::ApiError;
 use crate::app::{App, long_answer};
-use crate::model::ModelHead;
 use crate::rows::{self, RequestInputs, RequestRows};
 use crate::tei::{check_side, told_of_tokens};
 
@@ -36,7 +35,7 @@ pub(crate) async fn similarity(
     State(app): State<Arc<App>>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    rows::check_model(&app, &[ModelHead::Embedding])?;
+    app.card().check_type(&["embedding"])?;
     let take = |app: &Arc<App>, request: SimilarityRequest| {
         let parameters = request.parameters.unwrap_or_default();
         check_side(app, parameters.truncation_direction.as_deref())?;

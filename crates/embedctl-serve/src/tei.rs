@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::answer::{ApiError, ApiRefusal, json_answer};
 use crate::app::{App, SHORT, long_answer, off_thread};
-use crate::model::{ModelHead, ServedRow, Token};
+use crate::model::{ServedRow, Token};
 use crate::rows::{self, PreparedRows, RequestInputs, RequestRows};
 
 /// Bytes of text in a request whose tokens are listed one by one.
@@ -41,7 +41,7 @@ pub(crate) async fn embed(
     State(app): State<Arc<App>>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    rows::check_model(&app, &[ModelHead::Embedding])?;
+    app.card().check_type(&["embedding"])?;
     let take = |app: &Arc<App>, request: EmbedRequest| {
         let width = rows::width(app, request.dimensions)?;
         Ok((prepare(app, request)?, width))
@@ -108,7 +108,7 @@ pub(crate) async fn embed_sparse(
     State(app): State<Arc<App>>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    rows::check_model(&app, &[ModelHead::Sparse])?;
+    app.card().check_type(&["sparse"])?;
     let (prepared, deadline) = rows::read(&app, request, prepare).await?;
     let rows = prepared.run(&app, deadline).await?;
     let (size, tokens, truncated) = (rows.size(), rows.all_tokens(), rows.truncated);
@@ -191,7 +191,7 @@ pub(crate) async fn info(State(app): State<Arc<App>>) -> Response {
             json!({"id2label": Map::from_iter(names), "label2id": Map::from_iter(numbers)})
         }
     };
-    let model_type = json!({card.head.name(): about});
+    let model_type = json!({card.model_type(): about});
     let members = json!({
         "model_id": card.id,
         "model_sha": card.revision,
@@ -208,7 +208,7 @@ pub(crate) async fn info(State(app): State<Arc<App>>) -> Response {
         "sha": null,
         "docker_label": null,
         "server": "embedctl",
-        "dimensions": card.widths,
+        "dimensions": card.form.widths(),
         "normalized": card.normalized,
         "prompt": card.prompt,
         "prompts": card.prompts,

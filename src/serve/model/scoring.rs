@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use embedctl_serve::ModelHead;
-
 use crate::batch::TokenRows;
 use crate::engine::LoadedModel;
 use crate::error::{Cause, Result};
@@ -55,14 +53,6 @@ impl Scoring {
             pairs: tokenizer(true)?,
             typed: has_types.then(|| frame.clone()),
         }))
-    }
-
-    /// The kind of a row's numbers.
-    pub fn head(&self) -> ModelHead {
-        match self.kind.is_single() {
-            true => ModelHead::Reranker,
-            false => ModelHead::Classifier,
-        }
     }
 
     /// The names of a row's scores.

@@ -65,6 +65,12 @@ impl MultiRows {
         self.ends.is_empty()
     }
 
+    /// Leaves none.
+    pub fn clear(&mut self) {
+        self.values.clear();
+        self.ends.clear();
+    }
+
     /// Appends a row of these values, as many as whole vectors.
     ///
     /// # Panics

@@ -9,7 +9,6 @@ use super::json_columns::check_json_type;
 use crate::record::SourceNames;
 use crate::vectors::{ChosenRows, RecordedColumns, TakeBatch, TakeVector, in_order};
 use crate::writing::encoding::VectorEncoding;
-use crate::writing::kinds::KindColumns;
 use crate::writing::made;
 use crate::writing::refused::RefusedValue;
 use crate::writing::target::Target;
@@ -18,6 +17,7 @@ use ::arrow::array::RecordBatch;
 use ::arrow::datatypes::FieldRef;
 use embedctl_common::error::Result;
 use embedctl_common::stage::Clock;
+use embedctl_common::vectors::FormColumns;
 use embedctl_storage::Readable;
 
 /// The parts of a new writer.
@@ -91,7 +91,7 @@ pub(crate) trait OutputSpec: Sync {
     fn choose_rows(
         &self,
         _file: &Readable,
-        _kinds: &[KindColumns],
+        _kinds: &[FormColumns],
     ) -> Result<Option<Box<dyn ChosenRows>>> {
         Ok(None)
     }
@@ -104,7 +104,7 @@ pub(crate) trait OutputSpec: Sync {
     fn read_columns(
         &self,
         _file: &Readable,
-        _kinds: &[KindColumns],
+        _kinds: &[FormColumns],
         _take: &mut TakeBatch<'_>,
     ) -> Result<bool> {
         Ok(false)

@@ -10,15 +10,14 @@ use ::parquet::errors::ParquetError;
 use tempfile::TempDir;
 
 use crate::formats::matrix::MatrixRows;
-use crate::vectors::kinds::places;
+use crate::vectors::columns::places;
 use crate::vectors::{
-    ChosenRows, RecordedColumn, RecordedColumns, TakeRow, VectorForm, no_such_vectors, unreadable,
+    ChosenRows, RecordedColumn, RecordedColumns, TakeRow, no_such_vectors, unreadable,
 };
 use crate::writing::format::OutputFormat;
-use crate::writing::kinds::KindColumns;
 use crate::writing::quantize::Dtype;
 use embedctl_common::error::{Error, Result};
-use embedctl_common::vectors::RowVector;
+use embedctl_common::vectors::{FormColumns, RowVector, VectorKind};
 use embedctl_storage::Readable;
 
 /// Rows that are read at a time where all are.
@@ -49,15 +48,14 @@ impl ChosenVectors {
     pub fn open(
         named: &Readable,
         format: OutputFormat,
-        kinds: &[KindColumns],
+        kinds: &[FormColumns],
         temporary: &mut TemporaryVectors,
     ) -> Result<Self> {
-        let rows = match (format.spec().choose_rows(named, kinds)?, kinds) {
+        let dense = FormColumns::dense(kinds);
+        let rows = match (format.spec().choose_rows(named, kinds)?, dense) {
             (Some(rows), _) => rows,
-            (None, [KindColumns::Dense(columns)]) => {
-                Box::new(laid_out(named, format, columns, temporary)?)
-            }
-            (None, _) => as_table(named, format, kinds, temporary)?,
+            (None, Some(columns)) => Box::new(laid_out(named, format, columns, temporary)?),
+            (None, None) => as_table(named, format, kinds, temporary)?,
         };
         Ok(Self {
             file: named.clone(),
@@ -105,7 +103,7 @@ impl ChosenVectors {
 fn as_table(
     source: &Readable,
     format: OutputFormat,
-    kinds: &[KindColumns],
+    kinds: &[FormColumns],
     temporary: &mut TemporaryVectors,
 ) -> Result<Box<dyn ChosenRows>> {
     let failed = |error: io::Error| Error::io("write a temporary file for", source.path(), error);
@@ -170,7 +168,7 @@ impl ChosenRows for NoRows {
 fn laid_out(
     source: &Readable,
     format: OutputFormat,
-    columns: &[(String, usize)],
+    wanted: &FormColumns,
     temporary: &mut TemporaryVectors,
 ) -> Result<MatrixRows> {
     let failed = |error| Error::io("write a temporary file for", source.path(), error);
@@ -182,28 +180,24 @@ fn laid_out(
     let start = (&*file).seek(SeekFrom::End(0)).map_err(failed)?;
     let mut writer = BufWriter::new(&*file);
     let mut rows = 0;
-    let mut row = vec![
-        0;
-        columns
-            .iter()
-            .map(|(_, width)| width * size_of::<f32>())
-            .sum()
-    ];
+    let columns: Vec<(&str, usize)> = wanted.columns().collect();
+    let mut row = vec![0; wanted.form.width() * size_of::<f32>()];
     // The columns whose vector of the row in hand is there.
     let mut filled = vec![false; columns.len()];
     let recorded = columns.iter().map(|(name, _)| RecordedColumn {
-        name: name.clone(),
+        name: (*name).to_owned(),
         dtype: None,
-        form: VectorForm::List,
+        kind: Some(VectorKind::Dense),
+        width: None,
     });
     let recorded = RecordedColumns {
         columns: recorded.collect(),
     };
-    let other_vectors = || no_such_vectors(source.path(), &[KindColumns::Dense(columns.to_vec())]);
+    let other_vectors = || no_such_vectors(source.path(), std::slice::from_ref(wanted));
     format
         .spec()
         .read_vectors(source, &recorded, &mut |vector| {
-            let named = columns.iter().position(|(name, _)| name == vector.column);
+            let named = columns.iter().position(|(name, _)| *name == vector.column);
             // Where columns have no names, they are known by their order.
             let has_names = format.facts().names_vectors;
             let next = || filled.iter().position(|is_filled| !is_filled);
@@ -242,7 +236,7 @@ fn laid_out(
         read_at: Box::new(read_at),
         start,
         rows,
-        width: columns.iter().map(|(_, width)| width).sum(),
+        width: wanted.form.width(),
         dtype: Dtype::F32,
     })
 }

@@ -17,14 +17,9 @@ pub(crate) mod tests;
 pub use crate::vectors::{StoredVector, TakeVector};
 pub use crate::writing::background::BackgroundWriter;
 pub use crate::writing::calibration::Calibration;
-pub use crate::writing::format::{
-    Compression, OutputFacts, OutputFormat, RowTexts, SparseForm, TokenForm, VectorShape,
-};
-pub use crate::writing::kinds::{KindColumns, TermIndices, no_rows};
+pub use crate::writing::format::{Compression, OutputFacts, OutputFormat, RowTexts, VectorShape};
 pub use crate::writing::layout::OutputNames;
-pub use crate::writing::options::{
-    AdditionalVectors, Destination, EMBEDDING, OutputOptions, RowNumbers, VectorType,
-};
+pub use crate::writing::options::{Destination, OutputOptions, VectorType};
 pub use crate::writing::overlap::refuse_overlap;
 pub use crate::writing::proof::SelfHashed;
 pub use crate::writing::quantize::{Dtype, Ranges};
@@ -35,8 +30,9 @@ pub use crate::writing::table::{publish_file, write_table};
 pub use crate::writing::writer::{Finish, VectorWriter};
 pub use crate::writing::{fault, rejects};
 pub use chosen::{ChosenVectors, TemporaryVectors};
+pub use embedctl_common::vectors::{FormColumns, Forms, RowForm, VectorKind};
 pub use proof::prove;
-pub use recorded::{RecordedForm, RecordedKind, recorded_kinds};
+pub use recorded::{RecordedKind, recorded_kinds};
 
 use std::sync::Arc;
 
@@ -44,7 +40,7 @@ use serde_json::Value;
 
 use crate::formats::output::WriterParts;
 use crate::record::SourceNames;
-use crate::vectors::{RecordedColumn, RecordedColumns, VectorForm, unreadable};
+use crate::vectors::{RecordedColumn, RecordedColumns, unreadable};
 use crate::writing::encoding::VectorEncoding;
 use crate::writing::format::endings;
 use crate::writing::place::OutputPlace;
@@ -68,8 +64,7 @@ impl OutputOptions {
 
 /// Creates the output (beside its final name), before any work.
 ///
-/// `dimensions` are the widths of a row's vectors, one or several; `names` are the sources' names; `columns`
-/// are `id` and the kept fields, whose types may still change until the first row; `files` is the run's list
+/// `forms` are those of a row's numbers; `names` are the sources' names; `columns` are `id` and the kept fields, whose types may still change until the first row; `files` is the run's list
 /// of files.
 ///
 /// # Errors
@@ -77,15 +72,15 @@ impl OutputOptions {
 /// format cannot be written there, or a kept field bears a name that the format uses itself.
 pub fn create(
     options: &OutputOptions,
-    dimensions: &[usize],
+    forms: &Forms,
     names: SourceNames,
     columns: &Schema,
     files: &RunFiles,
 ) -> Result<Box<dyn VectorWriter>> {
-    options.check_form()?;
-    let (format, place) = plan(options, dimensions, names.len(), columns)?;
-    let encoding = VectorEncoding::new(options, dimensions)?;
-    let sidecars = options.names(dimensions, names.len())?.sidecars;
+    options.check_forms(forms)?;
+    let (format, place) = plan(options, forms, names.len(), columns)?;
+    let encoding = VectorEncoding::new(options, forms)?;
+    let sidecars = options.names(forms, names.len())?.sidecars;
     let target = Target::create(&place, options.force, &sidecars, files)?;
     format.spec().create(WriterParts {
         target,
@@ -97,28 +92,28 @@ pub fn create(
     })
 }
 
-/// Checks whether [`create`] can succeed, without the vectors' width: `dimensions` are the requested ones, if any. Says
-/// nothing of the form of vectors, which only the model knows ([`OutputOptions::check_form`]).
+/// Checks whether [`create`] can succeed, without the vectors' widths: `forms` are those that are asked for. Whether the
+/// format holds the forms of the model's rows is checked once it is known ([`OutputOptions::check_forms`]).
 /// Files made for the check are removed again; pipes and devices are not touched.
 ///
 /// # Errors
 /// As [`create`].
 pub fn check(
     options: &OutputOptions,
-    dimensions: &[usize],
+    forms: &Forms,
     sources: usize,
     columns: &Schema,
     files: &RunFiles,
 ) -> Result<()> {
-    let (_, place) = plan(options, dimensions, sources, columns)?;
-    let sidecars = options.names(dimensions, sources)?.sidecars;
+    let (_, place) = plan(options, forms, sources, columns)?;
+    let sidecars = options.names(forms, sources)?.sidecars;
     Target::check(&place, options.force, &sidecars, files)
 }
 
 /// The format and the place of an output that options and columns allow.
 fn plan(
     options: &OutputOptions,
-    dimensions: &[usize],
+    forms: &Forms,
     sources: usize,
     columns: &Schema,
 ) -> Result<(OutputFormat, OutputPlace)> {
@@ -127,8 +122,8 @@ fn plan(
         (OutputFormat::Arrow, false) => OutputFormat::Arrows,
         (format, _) => format,
     };
-    check_options(options, dimensions)?;
-    options.check_names(dimensions, columns, sources)?;
+    check_options(options, forms)?;
+    options.check_names(forms, columns, sources)?;
     if format.is_matrix() && place.file().is_none() {
         return Err(Error::usage(format!(
             "{format} needs a regular file, since its header is completed at the end, but {} is not one",
@@ -149,7 +144,7 @@ fn plan(
 ///
 /// # Errors
 /// If there is one, or the format is not known.
-pub fn check_options(options: &OutputOptions, dimensions: &[usize]) -> Result<()> {
+pub fn check_options(options: &OutputOptions, forms: &Forms) -> Result<()> {
     let format = options.resolved_format()?;
     let refuse = |option: &dyn std::fmt::Display, why: &str| {
         let reason = format!("{option}: {format} output {why}");
@@ -173,7 +168,7 @@ pub fn check_options(options: &OutputOptions, dimensions: &[usize]) -> Result<()
                 "is a matrix, which has no nulls",
             );
         }
-        if dimensions.len() > 1 {
+        if forms.first().widths().len() > 1 {
             return refuse(&DIMENSIONS, "is one matrix, of vectors of one width");
         }
     }
@@ -193,9 +188,9 @@ pub fn provenance(file: &Readable, format: OutputFormat) -> Result<Option<Value>
 #[must_use]
 pub fn one_per_row(made: &Value) -> Option<Vec<String>> {
     let columns = RecordedColumns::of(made).columns;
-    let is_one = |form| matches!(form, VectorForm::List | VectorForm::Sparse(_));
     let is_named = !columns.is_empty();
-    let own = columns.into_iter().filter(|column| is_one(column.form));
+    let is_one = |column: &RecordedColumn| column.kind.is_some_and(VectorKind::is_one_per_row);
+    let own = columns.into_iter().filter(is_one);
     is_named.then(|| own.map(|column| column.name).collect())
 }
 
@@ -203,26 +198,21 @@ pub fn one_per_row(made: &Value) -> Option<Vec<String>> {
 /// the kind among all. `columns` are those that it was read to have, with the widths of their vectors; a matrix has one
 /// without a name.
 #[must_use]
-pub fn kinds_of(made: &Value, columns: &[(&str, usize)]) -> Vec<(usize, KindColumns)> {
+pub fn kinds_of(made: &Value, columns: &[(&str, usize)]) -> Vec<(usize, FormColumns)> {
     let kind = |recorded: Vec<RecordedColumn>| {
         let of = |column: &str| columns.iter().find(|(name, _)| [column, ""].contains(name));
         let (name, width) = match &recorded[..] {
             [] => columns.first(),
             recorded => recorded.iter().find_map(|column| of(&column.name)),
         }?;
-        let form = recorded
-            .first()
-            .map(|column| column.form)
-            .unwrap_or_default();
-        match form {
-            VectorForm::List => Some(KindColumns::Dense(vec![((*name).to_owned(), *width)])),
-            VectorForm::Sparse(_) => Some(KindColumns::Sparse((*name).to_owned(), *width)),
-            VectorForm::OfTokens => Some(KindColumns::Multi((*name).to_owned(), *width)),
-            VectorForm::Map => None,
-        }
+        let kind = match recorded.first() {
+            Some(column) => column.kind?,
+            None => VectorKind::Dense,
+        };
+        Some(FormColumns::one(name, kind, *width))
     };
     let kinds = RecordedColumns::kinds(made).map(kind).enumerate();
-    let read = |(number, kind): (usize, Option<KindColumns>)| Some((number, kind?));
+    let read = |(number, kind): (usize, Option<FormColumns>)| Some((number, kind?));
     kinds.filter_map(read).collect()
 }
 
@@ -233,44 +223,27 @@ pub fn kinds_of(made: &Value, columns: &[(&str, usize)]) -> Vec<(usize, KindColu
 /// The first of these kinds that the provenance does not have.
 pub fn named_in(
     made: Option<&Value>,
-    wanted: Vec<KindColumns>,
-) -> std::result::Result<Vec<KindColumns>, KindColumns> {
+    wanted: Vec<FormColumns>,
+) -> std::result::Result<Vec<FormColumns>, FormColumns> {
     let said: Vec<Vec<RecordedColumn>> =
         made.map_or_else(Vec::new, |made| RecordedColumns::kinds(made).collect());
     if said.iter().all(Vec::is_empty) {
         return Ok(wanted);
     }
-    let found = |kind: KindColumns| {
-        let is_this = |column: &RecordedColumn| {
-            matches!(
-                (&kind, column.form),
-                (KindColumns::Dense(_), VectorForm::List)
-                    | (KindColumns::Sparse(..), VectorForm::Sparse(_))
-                    | (KindColumns::Terms(..), VectorForm::Map)
-                    | (KindColumns::Multi(..), VectorForm::OfTokens)
-            )
+    let found = |wanted: FormColumns| {
+        let kind = match wanted.form.maps() {
+            Some(_) => None,
+            None => Some(wanted.form.written_as()),
         };
+        let is_this = |column: &RecordedColumn| column.kind == kind;
         let columns = said.iter().find(|said| said.first().is_some_and(is_this));
+        let columns = columns.and_then(|said| said.get(..wanted.names.len()));
         let Some(columns) = columns else {
-            return Err(kind);
+            return Err(wanted);
         };
-        let mut names = columns.iter().map(|column| column.name.clone());
-        Ok(match kind {
-            KindColumns::Dense(own) => KindColumns::Dense(
-                names
-                    .zip(own)
-                    .map(|(name, (_, width))| (name, width))
-                    .collect(),
-            ),
-            KindColumns::Sparse(own, width) => {
-                KindColumns::Sparse(names.next().unwrap_or(own), width)
-            }
-            KindColumns::Terms(own, width, indices) => {
-                KindColumns::Terms(names.next().unwrap_or(own), width, indices)
-            }
-            KindColumns::Multi(own, width) => {
-                KindColumns::Multi(names.next().unwrap_or(own), width)
-            }
+        Ok(FormColumns {
+            names: columns.iter().map(|column| column.name.clone()).collect(),
+            ..wanted
         })
     };
     wanted.into_iter().map(found).collect()

@@ -2,22 +2,11 @@
 
 use serde_json::Value;
 
-use crate::vectors::{RecordedColumns, VectorForm};
+use crate::vectors::RecordedColumns;
 use crate::writing::encoding::BESIDE;
+use crate::writing::forms::recorded_kind;
 use crate::writing::quantize::{Dtype, Ranges};
-
-/// The form of a kind's vectors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RecordedForm {
-    /// All components.
-    Dense,
-    /// Indices and values.
-    Sparse,
-    /// Maps from terms to weights, which are read back where the terms are known.
-    Terms,
-    /// A vector for each token.
-    Tokens,
-}
+use embedctl_common::vectors::VectorKind;
 
 /// A kind of vectors.
 #[derive(Debug, Clone)]
@@ -26,8 +15,8 @@ pub struct RecordedKind {
     pub columns: Vec<String>,
     /// The type of components.
     pub dtype: Dtype,
-    /// The form.
-    pub form: RecordedForm,
+    /// The kind; `None` for maps from terms to weights, which are read back where the terms are known.
+    pub kind: Option<VectorKind>,
     /// The width of its vectors, where there is one.
     pub width: Option<usize>,
     /// The ranges that divide the components of each column into steps, as many as there are columns.
@@ -46,12 +35,6 @@ pub fn recorded_kinds(made: &Value) -> Vec<RecordedKind> {
 }
 
 fn kind(made: &Value, columns: &[crate::vectors::RecordedColumn]) -> RecordedKind {
-    let form = match columns.first().map(|column| column.form) {
-        None | Some(VectorForm::List) => RecordedForm::Dense,
-        Some(VectorForm::Sparse(_)) => RecordedForm::Sparse,
-        Some(VectorForm::Map) => RecordedForm::Terms,
-        Some(VectorForm::OfTokens) => RecordedForm::Tokens,
-    };
     let dtype = made["dtype"].as_str().and_then(|name| name.parse().ok());
     let ranges = |name: &str| {
         let ranges = &made["calibration"]["ranges"][name];
@@ -61,7 +44,7 @@ fn kind(made: &Value, columns: &[crate::vectors::RecordedColumn]) -> RecordedKin
         ranges: columns.iter().map(|column| ranges(&column.name)).collect(),
         columns: columns.iter().map(|column| column.name.clone()).collect(),
         dtype: dtype.unwrap_or_default(),
-        form,
+        kind: recorded_kind(made),
         width: made["dimensions"]
             .as_u64()
             .and_then(|width| width.try_into().ok()),

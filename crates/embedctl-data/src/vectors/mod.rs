@@ -1,7 +1,7 @@
 //! Vectors read back from files of the formats that embedctl writes: one after another, widened to
 //! float32.
 
-pub(crate) mod kinds;
+pub(crate) mod columns;
 pub(crate) mod lists;
 mod rows;
 
@@ -13,12 +13,13 @@ pub(crate) use rows::{ChosenRows, TakeRow, no_such_vectors, runs};
 
 use serde_json::Value;
 
-use crate::writing::encoding::{BESIDE, VECTOR_COLUMNS, has_vectors_of_tokens};
+use crate::writing::encoding::{BESIDE, VECTOR_COLUMNS};
+use crate::writing::forms::recorded_kind;
 use crate::writing::quantize::Dtype;
-use crate::writing::sparse::{BY_INDEX, SPARSE_FORM};
 use arrow::array::RecordBatch;
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::threads::caught;
+use embedctl_common::vectors::VectorKind;
 use embedctl_storage::{Readable, no_fault_of_data};
 
 /// A vector of a file.
@@ -44,20 +45,6 @@ pub(crate) type TakeBatch<'a> = dyn FnMut(RecordBatch) -> Result<()> + 'a;
 /// The widest sparse vectors that are read back: a wider claim is damage.
 const MOST_SPARSE_WIDTH: usize = 1 << 24;
 
-/// The form of the vectors of a column.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum VectorForm {
-    /// A row has a list of numbers, or one number.
-    #[default]
-    List,
-    /// A row has indices and values of a vector of this width, where that is known.
-    Sparse(Option<usize>),
-    /// A row has a map from tokens to weights, which is not read.
-    Map,
-    /// A row has a list of vectors, which are read one after another.
-    OfTokens,
-}
-
 /// A column of vectors as a provenance describes it.
 #[derive(Debug, Clone)]
 pub(crate) struct RecordedColumn {
@@ -65,8 +52,10 @@ pub(crate) struct RecordedColumn {
     pub name: String,
     /// The type of its elements, for a format that does not say so itself.
     pub dtype: Option<Dtype>,
-    /// Its form.
-    pub form: VectorForm,
+    /// The kind of its vectors; `None` if they are not read back.
+    pub kind: Option<VectorKind>,
+    /// The width of a vector in full, where the provenance has it.
+    pub width: Option<usize>,
 }
 
 /// The columns of vectors as a provenance describes them, of each kind.
@@ -95,11 +84,16 @@ impl RecordedColumns {
         self.columns.iter().find(|column| column.name == name)
     }
 
-    /// The form of the column of that name; a list if the provenance does not have it.
-    pub fn form(&self, name: &str) -> VectorForm {
+    /// The kind of the vectors in the column of that name: dense if the provenance does not have it.
+    pub fn kind(&self, name: &str) -> Option<VectorKind> {
         self.column(name)
-            .map(|column| column.form)
-            .unwrap_or_default()
+            .map_or(Some(VectorKind::Dense), |column| column.kind)
+    }
+
+    /// The width in full of the vectors in the column of that name; 0 if the provenance does not have it.
+    pub fn width(&self, name: &str) -> usize {
+        let column = self.column(name);
+        column.and_then(|column| column.width).unwrap_or(0)
     }
 
     /// Whether a column of `all` is to be read.
@@ -118,20 +112,17 @@ impl RecordedColumn {
             Dtype::Ubinary => Dtype::Uint8,
             other => other,
         });
-        let width = || {
-            made["dimensions"]
-                .as_u64()
-                .and_then(|it| it.try_into().ok())
-        };
-        let form = match made[SPARSE_FORM].as_str() {
-            Some(BY_INDEX) => VectorForm::Sparse(width()),
-            Some(_) => VectorForm::Map,
-            None if has_vectors_of_tokens(made) => VectorForm::OfTokens,
-            None => VectorForm::List,
-        };
+        let width = made["dimensions"].as_u64();
+        let width = width.and_then(|width| width.try_into().ok());
+        let kind = recorded_kind(made);
         let names = made[VECTOR_COLUMNS].as_array().into_iter().flatten();
         let names = names.filter_map(Value::as_str).map(str::to_owned);
-        names.map(move |name| Self { name, dtype, form })
+        names.map(move |name| Self {
+            name,
+            dtype,
+            kind,
+            width,
+        })
     }
 }
 

@@ -4,10 +4,9 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::unreadable;
-use crate::writing::kinds::KindColumns;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::EMBEDDING_FIELD;
-use embedctl_common::vectors::RowVector;
+use embedctl_common::vectors::{FormColumns, RowVector};
 
 /// Takes the vectors of a row, with its index among the rows that were asked for.
 pub type TakeRow<'a> = dyn FnMut(usize, RowVector<'_>) + 'a;
@@ -28,16 +27,11 @@ pub(crate) fn runs(rows: &[u64]) -> impl Iterator<Item = Range<u64>> {
 }
 
 /// The error for a file without such vectors.
-pub(crate) fn no_such_vectors(path: &Path, kinds: &[KindColumns]) -> Error {
-    let wanted = kinds.iter().flat_map(|kind| {
-        let form = match kind {
-            KindColumns::Dense(_) => "of",
-            KindColumns::Sparse(..) => "with indices and values, of",
-            KindColumns::Terms(..) => "as maps from terms to weights, of",
-            KindColumns::Multi(..) => "for each token, of",
-        };
-        let columns = kind.columns();
-        columns.map(move |(name, width)| format!("`{name}` {form} {width} numbers"))
+pub(crate) fn no_such_vectors(path: &Path, wanted: &[FormColumns]) -> Error {
+    let wanted = wanted.iter().flat_map(|one| {
+        let about = one.form.qualifier();
+        let columns = one.columns();
+        columns.map(move |(name, width)| format!("`{name}` {about}of {width} numbers"))
     });
     let wanted: Vec<String> = wanted.collect();
     unreadable(path, format!("holds no vectors {}", wanted.join(", ")))

@@ -9,40 +9,23 @@ use std::sync::Arc;
 use half::f16;
 use serde_json::{Map, Value, json};
 
+use super::forms;
 use super::made::KEY;
-use super::options::{OutputOptions, RowNumbers, VectorType};
+use super::options::{OutputOptions, VectorType};
 use super::quantize::{Dtype, Elements, Ranges};
-use super::sparse::{BY_INDEX, BY_TOKEN, SPARSE_FORM, SparseColumn};
 use crate::record::{RowVectors, Rows};
 use arrow::array::RecordBatch;
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{Schema, SchemaRef};
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::setting::{DTYPE, NORMALIZE};
-use embedctl_common::vectors::SparseRows;
+use embedctl_common::vectors::{FormColumns, Forms, RowForm, VectorKind};
 
 /// Key of a provenance that names the columns of vectors, by which they are told from lists that were kept.
 pub(crate) const VECTOR_COLUMNS: &str = "vector_columns";
 
-/// Key of a provenance that says how many vectors a row has.
-pub(crate) const VECTOR_FORM: &str = "vector_form";
-
-/// Its value where each token of a row has a vector.
-pub(crate) const OF_TOKENS: &str = "tokens";
-
 /// Key of a provenance with how the other kinds of vectors that a row has were written.
 pub(crate) const BESIDE: &str = "vectors_beside";
-
-/// Whether a row of an output with this provenance has any number of vectors, one for each token.
-pub(crate) fn has_vectors_of_tokens(provenance: &Value) -> bool {
-    provenance[VECTOR_FORM] == OF_TOKENS
-}
-
-/// Vectors of a usual row, where each token has one.
-const USUAL_VECTORS: usize = 100;
-
-/// Bytes of a usual sparse vector: some hundred entries.
-const SPARSE_BYTES: usize = 2048;
 
 /// How vectors are written.
 #[derive(Debug)]
@@ -50,14 +33,9 @@ pub(crate) struct VectorEncoding {
     columns: Vec<VectorColumn>,
     dtype: Dtype,
     list: VectorType,
-    /// Whether a row has one number, which is no list.
-    single: bool,
-    /// The form of sparse vectors, if they are sparse.
-    sparse: Option<SparseColumn>,
-    /// Whether each token of a row has a vector.
-    multi: bool,
+    form: RowForm,
     nullable: bool,
-    /// The encodings of the other kinds of vectors that a row has.
+    /// The encodings of the other forms of numbers that a row has.
     beside: Vec<Self>,
 }
 
@@ -74,21 +52,21 @@ pub(crate) struct VectorColumn {
 }
 
 impl VectorEncoding {
-    /// How `options` say that vectors of `dimensions` components are written: of one width, or of several, one
-    /// after another in a row.
+    /// How `options` say that numbers of these forms are written.
     ///
     /// # Errors
     /// If the options contradict each other or the format.
-    pub fn new(options: &OutputOptions, dimensions: &[usize]) -> Result<Self> {
-        if options.beside.is_empty() {
-            return Self::of_one_kind(options, dimensions);
-        }
-        let kinds = options.of_each_kind();
-        let mut first = Self::of_one_kind(&kinds[0], dimensions)?;
-        let others = kinds[1..].iter().zip(&options.beside);
-        let others = others.map(|(options, kind)| Self::of_one_kind(options, &[kind.width]));
-        first.beside = others.collect::<Result<_>>()?;
-        Ok(first)
+    pub fn new(options: &OutputOptions, forms: &Forms) -> Result<Self> {
+        let columns = forms.columns(options.embedding_field.as_deref());
+        let encodings = columns.into_iter().map(|columns| {
+            let options = options.of_form(&columns.form, forms);
+            Self::of_one_form(&options, columns)
+        });
+        let mut encodings = encodings.collect::<Result<Vec<_>>>()?;
+        let beside = encodings.split_off(1);
+        let first = encodings.pop();
+        let first = first.ok_or_else(|| Error::internal("rows without a form"))?;
+        Ok(Self { beside, ..first })
     }
 
     /// The encoding of each kind of vectors, this one first.
@@ -105,12 +83,10 @@ impl VectorEncoding {
         rows: &mut Rows,
         mut encode: impl FnMut(&Self, &mut Rows) -> Result<T>,
     ) -> Result<Vec<T>> {
-        if self.beside.is_empty() {
-            return Ok(vec![encode(self, rows)?]);
+        let kinds = std::mem::take(&mut rows.vectors).into_kinds();
+        if kinds.len() != self.kinds().count() {
+            return Err(Error::internal("rows of more or fewer forms than columns"));
         }
-        let RowVectors::Several(kinds) = std::mem::take(&mut rows.vectors) else {
-            return Err(Error::internal("vectors of one kind for those of several"));
-        };
         let kinds = self.kinds().zip(kinds).map(|(encoding, vectors)| {
             rows.vectors = vectors;
             encode(encoding, rows)
@@ -118,53 +94,39 @@ impl VectorEncoding {
         kinds.collect()
     }
 
-    fn of_one_kind(options: &OutputOptions, dimensions: &[usize]) -> Result<Self> {
+    fn of_one_form(options: &OutputOptions, columns: FormColumns) -> Result<Self> {
         let dtype = options.resolved_dtype()?;
         let calibration = options.calibration.as_ref();
         let calibration = calibration.filter(|_| dtype.needs_ranges());
-        let names = options.columns(dimensions);
-        let columns = names.into_iter().zip(dimensions);
-        let columns = columns.map(|(name, &dimensions)| {
+        let named = columns.columns().map(|(name, dimensions)| {
             let ranges = calibration
-                .map(|all| all.of_column(&name, dimensions))
+                .map(|all| all.of_column(name, dimensions))
                 .transpose()?;
             Ok(VectorColumn {
-                name,
+                name: name.to_owned(),
                 dimensions,
                 width: dtype.width(dimensions),
                 ranges,
             })
         });
         Ok(Self {
-            columns: columns.collect::<Result<_>>()?,
+            columns: named.collect::<Result<_>>()?,
             dtype,
             list: options.resolved_vector_type(),
-            single: options.numbers == RowNumbers::Scores && dimensions == [1],
-            sparse: (options.numbers == RowNumbers::Sparse).then(|| SparseColumn {
-                terms: options.terms.clone(),
-            }),
-            multi: options.numbers == RowNumbers::Multi,
+            form: columns.form,
             nullable: options.nullable,
             beside: Vec::new(),
         })
     }
 
-    /// The form of sparse vectors, if they are sparse.
-    pub fn sparse(&self) -> Option<&SparseColumn> {
-        self.sparse.as_ref()
+    /// The form of the numbers.
+    pub fn form(&self) -> &RowForm {
+        &self.form
     }
 
-    /// The sparse vectors of some rows; leaves none in `rows`.
-    ///
-    /// # Errors
-    /// If they are not sparse.
-    pub fn entries(&self, rows: &mut Rows) -> Result<SparseRows> {
-        match std::mem::take(&mut rows.vectors) {
-            RowVectors::Sparse(entries) => Ok(entries),
-            RowVectors::Dense { .. } | RowVectors::Multi(_) | RowVectors::Several(_) => {
-                Err(Error::internal("vectors in full for sparse ones"))
-            }
-        }
+    /// The kind of vectors that are written like these numbers.
+    pub fn written_as(&self) -> VectorKind {
+        self.form.written_as()
     }
 
     /// The columns, in their order.
@@ -174,7 +136,7 @@ impl VectorEncoding {
 
     /// Whether a row has one number, which is no list.
     pub fn is_single(&self) -> bool {
-        self.single
+        self.form == RowForm::Scores(1)
     }
 
     /// The type of their elements.
@@ -188,70 +150,19 @@ impl VectorEncoding {
     }
 
     fn row_bytes_of_one(&self) -> usize {
-        if self.sparse.is_some() {
-            return SPARSE_BYTES;
-        }
         let widths = self.columns.iter().map(|column| column.width);
-        let vectors = if self.multi { USUAL_VECTORS } else { 1 };
-        vectors * widths.sum::<usize>() * self.dtype.bytes()
-    }
-
-    /// Whether each token of a row has a vector.
-    pub fn is_multi(&self) -> bool {
-        self.multi
-    }
-
-    /// The vectors of some rows' tokens, and how many each row has; leaves none in `rows`.
-    ///
-    /// # Errors
-    /// As [`VectorEncoding::encode`], or if rows have one vector each.
-    pub fn encode_tokens(&self, rows: &mut Rows) -> Result<(Elements, Vec<usize>)> {
-        let (RowVectors::Multi(all), [column]) =
-            (std::mem::take(&mut rows.vectors), &self.columns[..])
-        else {
-            return Err(Error::internal("one vector for each row of tokens"));
-        };
-        let lengths: Vec<usize> = all.lengths().collect();
-        if self.dtype == Dtype::F16 {
-            for (row, vectors) in all.iter().enumerate() {
-                let beyond = |value: &&f32| f16::from_f32(**value).is_infinite();
-                if let Some(value) = vectors.values.iter().find(beyond) {
-                    return Err(beyond_f16(rows, row, *value));
-                }
-            }
-        }
-        Ok((column.elements(all.into_parts().0, self.dtype), lengths))
-    }
-
-    /// Whether these are vectors of this kind and width, so many rows.
-    fn holds(&self, vectors: &RowVectors, rows: usize) -> bool {
-        let dimensions = self.columns.iter().map(|it| it.dimensions).sum::<usize>();
-        match vectors {
-            RowVectors::Dense { values, .. } => {
-                self.sparse.is_none() && !self.multi && values.len() == rows * dimensions
-            }
-            RowVectors::Sparse(entries) => self.sparse.is_some() && entries.len() == rows,
-            RowVectors::Multi(vectors) => {
-                self.multi && vectors.len() == rows && vectors.width() == dimensions
-            }
-            RowVectors::Several(_) => false,
-        }
+        self.form
+            .usual_bytes(widths.sum::<usize>() * self.dtype.bytes())
     }
 
     /// Checks an invariant of the pipeline: rows are as wide as announced, and complete.
     pub fn check_shape(&self, rows: &Rows) -> Result<()> {
         let dimensions = self.columns.iter().map(|it| it.dimensions).sum::<usize>();
         let missing = rows.missing.as_ref().map(NullBuffer::len);
-        let is_whole = match &rows.vectors {
-            RowVectors::Several(kinds) => {
-                kinds.len() == self.kinds().count()
-                    && self
-                        .kinds()
-                        .zip(kinds)
-                        .all(|(it, own)| it.holds(own, rows.len()))
-            }
-            one => self.beside.is_empty() && self.holds(one, rows.len()),
-        };
+        let vectors = rows.vectors.kinds();
+        let mut pairs = self.kinds().zip(vectors);
+        let is_whole = vectors.len() == self.kinds().count()
+            && pairs.all(|(own, vectors)| own.form.fits(vectors, rows.len()));
         if rows.dimensions == dimensions
             && is_whole
             && rows.columns.num_rows() == rows.len()
@@ -302,16 +213,7 @@ impl VectorEncoding {
     /// Adds to a run's provenance how its vectors were written.
     pub fn describe(&self, provenance: &mut Map<String, Value>) {
         provenance.insert("dtype".to_owned(), self.dtype.name().into());
-        if let Some(sparse) = &self.sparse {
-            let form = match sparse.terms {
-                Some(_) => BY_TOKEN,
-                None => BY_INDEX,
-            };
-            provenance.insert(SPARSE_FORM.to_owned(), form.into());
-        }
-        if self.multi {
-            provenance.insert(VECTOR_FORM.to_owned(), OF_TOKENS.into());
-        }
+        forms::describe(&self.form, provenance);
         let names = self.columns.iter().map(|column| column.name.as_str());
         provenance.insert(VECTOR_COLUMNS.to_owned(), names.collect());
         let columns = self.columns.iter();

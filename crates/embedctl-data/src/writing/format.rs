@@ -4,11 +4,11 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::path::Path;
 
-use super::numbers::RowNumbers;
 use super::proof::FILE;
 use super::quantize::Dtype;
 use super::sidecar::{LENGTHS, PROVENANCE, ROWS};
 use crate::reading::format::InputFormat;
+use embedctl_common::vectors::{Forms, VectorKind};
 
 /// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,30 +57,6 @@ pub enum VectorShape {
     Matrix,
 }
 
-/// How a format holds sparse vectors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SparseForm {
-    /// Not at all.
-    None,
-    /// As structures of indices and values, or as maps of terms.
-    Structs,
-    /// In a type of its own.
-    Typed,
-    /// As a matrix, and no others.
-    Alone,
-}
-
-/// How a format holds a vector for each token of a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TokenForm {
-    /// Not at all.
-    None,
-    /// As lists of vectors.
-    Lists,
-    /// As a matrix of all vectors, and beside it how many each row has ([`LENGTHS`]).
-    Lengths,
-}
-
 /// Where the texts of an output's rows can be read, if they were kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowTexts {
@@ -104,10 +80,10 @@ pub struct OutputFacts {
     pub about: &'static str,
     /// The form of its vectors.
     pub shape: VectorShape,
-    /// How it holds sparse vectors.
-    pub sparse: SparseForm,
-    /// How it holds a vector for each token of a row.
-    pub multi: TokenForm,
+    /// The kinds of vectors that it holds.
+    pub kinds: &'static [VectorKind],
+    /// Whether it holds sparse vectors as maps from terms to weights, too.
+    pub holds_terms: bool,
     /// Whether people can read it on a screen.
     pub is_text: bool,
     /// Types of components that it holds; the first where none is asked for.
@@ -128,8 +104,8 @@ impl OutputFacts {
         endings: &[],
         about: "",
         shape: VectorShape::Fields,
-        sparse: SparseForm::None,
-        multi: TokenForm::None,
+        kinds: &[VectorKind::Dense],
+        holds_terms: false,
         is_text: false,
         dtypes: &Dtype::ALL,
         sidecars: &[PROVENANCE],
@@ -147,6 +123,26 @@ impl OutputFacts {
         names_vectors: false,
         ..Self::DEFAULT
     };
+
+    /// Whether it holds vectors of this kind.
+    #[must_use]
+    pub fn holds(&self, kind: VectorKind) -> bool {
+        self.kinds.contains(&kind)
+    }
+
+    /// Whether a row may have vectors of several kinds, in columns or fields of their own.
+    #[must_use]
+    pub fn holds_several_kinds(&self) -> bool {
+        VectorKind::ALL.into_iter().all(|kind| self.holds(kind))
+    }
+
+    /// The ending of the file that says how many vectors each row has, where tokens have one each and the format does not
+    /// say so itself.
+    #[must_use]
+    pub fn lengths(&self) -> Option<&'static str> {
+        let is_matrix = self.shape == VectorShape::Matrix;
+        (is_matrix && self.holds(VectorKind::Multi)).then_some(LENGTHS)
+    }
 }
 
 impl OutputFormat {
@@ -174,8 +170,8 @@ impl OutputFormat {
                 endings: &["parquet"],
                 about: "Columns id, kept fields and embedding, compressed with zstd",
                 shape: VectorShape::Lists,
-                sparse: SparseForm::Structs,
-                multi: TokenForm::Lists,
+                kinds: &VectorKind::ALL,
+                holds_terms: true,
                 sidecars: &[],
                 hashes: &[FILE],
                 row_texts: RowTexts::In(InputFormat::Parquet),
@@ -185,8 +181,8 @@ impl OutputFormat {
                 endings: &["arrow", "ipc", "feather"],
                 about: "The same columns as an Arrow IPC file (Feather); a stream if OUT is not a file",
                 shape: VectorShape::Lists,
-                sparse: SparseForm::Structs,
-                multi: TokenForm::Lists,
+                kinds: &VectorKind::ALL,
+                holds_terms: true,
                 sidecars: &[],
                 hashes: &[FILE],
                 row_texts: RowTexts::In(InputFormat::Arrow),
@@ -196,8 +192,8 @@ impl OutputFormat {
                 endings: &["arrows"],
                 about: "The same columns as an Arrow IPC stream",
                 shape: VectorShape::Lists,
-                sparse: SparseForm::Structs,
-                multi: TokenForm::Lists,
+                kinds: &VectorKind::ALL,
+                holds_terms: true,
                 hashes: &["stream", SIDECAR_HASH],
                 row_texts: RowTexts::In(InputFormat::Arrow),
                 ..OutputFacts::DEFAULT
@@ -205,14 +201,14 @@ impl OutputFormat {
             Self::Npy => OutputFacts {
                 endings: &["npy"],
                 about: "A matrix, with the row ids in a file beside it",
-                multi: TokenForm::Lengths,
+                kinds: &[VectorKind::Dense, VectorKind::Multi],
                 ..OutputFacts::MATRIX
             },
             Self::Npz => OutputFacts {
                 endings: &["npz"],
                 about: "A sparse matrix of compressed rows (scipy.sparse.load_npz), with the row ids in a file beside it",
                 dtypes: &[Dtype::F32],
-                sparse: SparseForm::Alone,
+                kinds: &[VectorKind::Sparse],
                 hashes: &["stream", "rows", SIDECAR_HASH],
                 ..OutputFacts::MATRIX
             },
@@ -228,8 +224,8 @@ impl OutputFormat {
                     Compression::Zstd => "The same, compressed with zstd",
                 },
                 is_text: compression == Compression::None,
-                sparse: SparseForm::Structs,
-                multi: TokenForm::Lists,
+                kinds: &VectorKind::ALL,
+                holds_terms: true,
                 hashes: &["lines", SIDECAR_HASH],
                 row_texts: RowTexts::In(InputFormat::Jsonl),
                 ..OutputFacts::DEFAULT
@@ -238,7 +234,7 @@ impl OutputFormat {
                 endings: &["pgcopy"],
                 about: "Rows for PostgreSQL's COPY ... WITH (FORMAT binary), vectors in pgvector's types",
                 dtypes: &[Dtype::F32, Dtype::F16, Dtype::Binary, Dtype::Ubinary],
-                sparse: SparseForm::Typed,
+                kinds: &[VectorKind::Dense, VectorKind::Sparse],
                 hashes: &["stream", SIDECAR_HASH],
                 names_vectors: false,
                 ..OutputFacts::DEFAULT
@@ -293,33 +289,25 @@ impl OutputFormat {
         self.facts().endings[0]
     }
 
-    /// Endings of the files that stand beside every file of this format, whatever its numbers are.
+    /// Endings of the files that stand beside every file of this format, whatever the form of its rows is.
     #[must_use]
     pub fn sidecars(self) -> &'static [&'static str] {
         self.facts().sidecars
     }
 
-    /// Endings of the files that stand beside a file of this format that holds these numbers.
+    /// Endings of the files that stand beside a file of this format that holds rows of these forms.
     #[must_use]
-    pub fn sidecars_of(self, numbers: &[RowNumbers]) -> Vec<&'static str> {
-        let mut endings = self.sidecars().to_vec();
-        if numbers.contains(&RowNumbers::Multi) && self.facts().multi == TokenForm::Lengths {
-            endings.push(LENGTHS);
-        }
-        endings
+    pub fn sidecars_of(self, forms: &Forms) -> Vec<&'static str> {
+        let lengths = self.facts().lengths();
+        let lengths = lengths.filter(|_| forms.has(VectorKind::Multi));
+        self.sidecars().iter().copied().chain(lengths).collect()
     }
 
-    /// Endings of the files that may stand beside a file of this format: those of any numbers.
+    /// Endings of the files that may stand beside a file of this format: those of rows of any form.
     #[must_use]
     pub fn possible_sidecars(self) -> Vec<&'static str> {
-        self.sidecars_of(&RowNumbers::ALL)
-    }
-
-    /// Whether a row may have vectors of several kinds, in columns or fields of their own.
-    #[must_use]
-    pub fn holds_several_kinds(self) -> bool {
-        let facts = self.facts();
-        facts.sparse == SparseForm::Structs && facts.multi != TokenForm::None
+        let lengths = self.facts().lengths();
+        self.sidecars().iter().copied().chain(lengths).collect()
     }
 
     /// Whether it is one matrix, which has neither names nor nulls.

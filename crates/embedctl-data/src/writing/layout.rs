@@ -3,11 +3,11 @@
 
 use std::collections::HashSet;
 
-use super::kinds::KindColumns;
 use super::options::OutputOptions;
 use arrow::datatypes::Schema;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{EMBEDDING_FIELD, KEEP};
+use embedctl_common::vectors::{FormColumns, Forms};
 
 /// Fields of [`ROWS`](super::sidecar::ROWS) beside those of the records; the last one stands there if there are several
 /// sources.
@@ -16,8 +16,8 @@ const OF_MATRIX_ROWS: [&str; 3] = ["row", "line", "file"];
 /// The names of an output's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputNames {
-    /// Where the vectors of each kind are. Of a matrix the names are in its provenance alone.
-    pub kinds: Vec<KindColumns>,
+    /// The columns of each form of a row's numbers. Of a matrix the names are in its provenance alone.
+    pub vectors: Vec<FormColumns>,
     /// Names that no column of a record may have, each once.
     columns: Vec<String>,
     /// Endings of the files beside the output.
@@ -25,15 +25,13 @@ pub struct OutputNames {
 }
 
 impl OutputOptions {
-    /// The names that the output takes: `widths` are those of the first kind's vectors, in the order of columns, and
-    /// `sources` is the number of inputs.
+    /// The names that the output takes for rows of these forms; `sources` is the number of inputs.
     ///
     /// # Errors
     /// If the format is not known, or two columns of vectors would have one name.
-    pub fn names(&self, widths: &[usize], sources: usize) -> Result<OutputNames> {
+    pub fn names(&self, forms: &Forms, sources: usize) -> Result<OutputNames> {
         let format = self.resolved_format()?;
-        // Before the model is known there is one column, of a width that does not matter.
-        let kinds = self.kind_columns(if widths.is_empty() { &[1] } else { widths });
+        let vectors = forms.columns(self.embedding_field.as_deref());
         let columns: Vec<String> = match format.is_matrix() {
             true => {
                 let fields = OF_MATRIX_ROWS.len() - usize::from(sources < 2 && !self.names_files);
@@ -42,10 +40,10 @@ impl OutputOptions {
                     .map(|name| (*name).to_owned())
                     .collect()
             }
-            false => {
-                let columns = kinds.iter().flat_map(KindColumns::columns);
-                columns.map(|(name, _)| name.to_owned()).collect()
-            }
+            false => vectors
+                .iter()
+                .flat_map(|it| it.names.iter().cloned())
+                .collect(),
         };
         let mut seen = HashSet::new();
         if let Some(name) = columns.iter().find(|name| !seen.insert(name.as_str())) {
@@ -57,8 +55,8 @@ impl OutputOptions {
             );
         }
         Ok(OutputNames {
-            sidecars: format.sidecars_of(&self.all_numbers()),
-            kinds,
+            sidecars: format.sidecars_of(forms),
+            vectors,
             columns,
         })
     }
@@ -67,8 +65,8 @@ impl OutputOptions {
     ///
     /// # Errors
     /// As [`OutputOptions::names`], or if there is such a column.
-    pub fn check_names(&self, widths: &[usize], columns: &Schema, sources: usize) -> Result<()> {
-        let (format, own) = (self.resolved_format()?, self.names(widths, sources)?);
+    pub fn check_names(&self, forms: &Forms, columns: &Schema, sources: usize) -> Result<()> {
+        let (format, own) = (self.resolved_format()?, self.names(forms, sources)?);
         let mut seen: HashSet<&str> = own.columns.iter().map(String::as_str).collect();
         let mut names = columns.fields().iter().map(|field| field.name());
         let Some(name) = names.find(|name| !seen.insert(name.as_str())) else {

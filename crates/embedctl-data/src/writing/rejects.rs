@@ -144,7 +144,7 @@ fn without_cut_character(raw: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::{Compression, Finish, OutputFormat, OutputOptions, create};
+    use crate::output::{Compression, Finish, Forms, OutputFormat, OutputOptions, create};
     use crate::record::{Origin, RecordFields};
     use arrow::datatypes::Schema;
     use serde_json::{Value, json};
@@ -190,7 +190,14 @@ mod tests {
             ..OutputOptions::new(Destination::Path("/dev/null".into()))
         };
         let (names, schema) = ([].into(), Schema::empty());
-        let output = create(&options, &[1], names, &schema, &RunFiles::default()).unwrap();
+        let output = create(
+            &options,
+            &Forms::dense(&[1]),
+            names,
+            &schema,
+            &RunFiles::default(),
+        )
+        .unwrap();
         let finish = Finish {
             schema: schema.into(),
             provenance: &json!({}),

@@ -9,7 +9,8 @@ use embedctl_common::pair::TextPair;
 use embedctl_model::batch::{BatchLimits, TokenRows};
 use embedctl_model::score::ScoreForm;
 
-use embedctl_serve::{ModelCard, ModelHead, ServedModel, ServedRow, ServedWorker, Token};
+use embedctl_common::vectors::RowForm;
+use embedctl_serve::{ModelCard, ServedModel, ServedRow, ServedWorker, Token};
 
 /// Components of a row.
 pub const WIDTH: usize = 4;
@@ -78,8 +79,7 @@ impl FakeModel {
             card: ModelCard {
                 id: "org/fake".into(),
                 revision: None,
-                head: ModelHead::Embedding,
-                widths: vec![WIDTH],
+                form: RowForm::Dense(vec![WIDTH]),
                 labels: Vec::new(),
                 cuts: true,
                 max_length: Some(4000),
@@ -106,12 +106,8 @@ impl FakeModel {
     /// One that gives so many scores.
     pub fn scoring(labels: usize) -> Self {
         let mut model = Self::new(1);
-        model.card.head = match labels {
-            1 => ModelHead::Reranker,
-            _ => ModelHead::Classifier,
-        };
+        model.card.form = RowForm::Scores(labels);
         model.card.labels = (0..labels).map(|label| format!("label {label}")).collect();
-        model.card.widths = vec![labels];
         model
     }
 }

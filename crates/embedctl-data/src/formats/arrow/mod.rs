@@ -20,13 +20,13 @@ use crate::formats::reader::Reader;
 use crate::reading::options::InputOptions;
 use crate::reading::source::{Planned, SourceOpener};
 use crate::reading::window::OpenWindow;
-use crate::vectors::kinds::places;
+use crate::vectors::columns::places;
 use crate::vectors::{RecordedColumns, TakeBatch, TakeVector};
-use crate::writing::kinds::KindColumns;
 use crate::writing::made;
 use crate::writing::writer::VectorWriter;
 use arrow::datatypes::{FieldRef, SchemaRef};
 use embedctl_common::error::Result;
+use embedctl_common::vectors::FormColumns;
 use embedctl_storage::Readable;
 
 /// The format of records: a file or a stream, told apart by the first bytes.
@@ -76,7 +76,7 @@ impl OutputSpec for ArrowFileOutput {
     fn read_columns(
         &self,
         file: &Readable,
-        kinds: &[KindColumns],
+        kinds: &[FormColumns],
         take: &mut TakeBatch<'_>,
     ) -> Result<bool> {
         let chosen = |schema: &SchemaRef| places(kinds, schema);
@@ -118,7 +118,7 @@ impl OutputSpec for ArrowStreamOutput {
     fn read_columns(
         &self,
         file: &Readable,
-        _kinds: &[KindColumns],
+        _kinds: &[FormColumns],
         take: &mut TakeBatch<'_>,
     ) -> Result<bool> {
         vectors::batches_of_stream(file, take).map(|()| true)

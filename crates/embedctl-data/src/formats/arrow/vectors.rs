@@ -7,7 +7,7 @@ use arrow::ipc::reader::StreamReader;
 
 use super::claims::CheckedMessages;
 use super::footer::{ArrowBatches, Footer};
-use crate::vectors::lists::{of_batch, vectors_in};
+use crate::vectors::columns::{of_batch, vectors_in};
 use crate::vectors::{RecordedColumns, TakeBatch, TakeVector, failed, guarded, in_order};
 use crate::writing::made::{KEY, decoded};
 use embedctl_common::error::Result;

@@ -56,11 +56,11 @@ impl JsonVectors {
         if let Some(form) = encoding.sparse() {
             return Ok(Self::Sparse {
                 key: json::key(&columns[0].name),
-                form: form.clone(),
+                form,
                 entries: encoding.entries(rows)?,
             });
         }
-        if encoding.is_multi() {
+        if encoding.has_lengths() {
             let (elements, lengths) = encoding.encode_tokens(rows)?;
             return Ok(Self::Tokens {
                 key: json::key(&columns[0].name),

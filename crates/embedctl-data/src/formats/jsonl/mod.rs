@@ -15,9 +15,9 @@ pub(crate) use read::{Jsonl, UnseenField, fields, is_blank};
 use super::output::{OutputSpec, WriterParts};
 use crate::vectors::{RecordedColumns, TakeBatch, TakeVector, in_order};
 use crate::writing::format::Compression;
-use crate::writing::kinds::KindColumns;
 use crate::writing::writer::VectorWriter;
 use embedctl_common::error::Result;
+use embedctl_common::vectors::FormColumns;
 use embedctl_storage::Readable;
 
 /// The format of vectors.
@@ -44,7 +44,7 @@ impl OutputSpec for JsonlOutput {
     fn read_columns(
         &self,
         file: &Readable,
-        kinds: &[KindColumns],
+        kinds: &[FormColumns],
         take: &mut TakeBatch<'_>,
     ) -> Result<bool> {
         vectors::batches(file, self.0, kinds, take).map(|()| true)

@@ -9,16 +9,15 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::vectors::{
-    CUT, RecordedColumns, StoredVector, TakeBatch, TakeVector, VectorForm, failed, guarded,
-    in_full, in_order,
+    CUT, RecordedColumns, StoredVector, TakeBatch, TakeVector, failed, guarded, in_full, in_order,
 };
 use crate::writing::format::Compression;
-use crate::writing::kinds::KindColumns;
 use crate::writing::quantize::Dtype;
 use crate::writing::sparse::{PARTS, map_entries};
 use arrow::datatypes::{DataType, Field, Fields, Schema};
 use arrow::json::ReaderBuilder;
 use embedctl_common::error::{Error, Place, Result};
+use embedctl_common::vectors::{FormColumns, VectorKind};
 use embedctl_storage::Readable;
 
 /// A line that is longer holds no vector of any model.
@@ -65,13 +64,13 @@ pub(super) fn read(
                 continue;
             }
             let own = recorded.column(column);
-            let form = recorded.form(column);
+            let kind = recorded.kind(column);
             let dtype = own.and_then(|own| own.dtype).unwrap_or(Dtype::F32);
             let number = || {
                 let number = serde_json::from_str::<f32>(value.get()).ok();
                 number.filter(|_| own.is_some()).map(|number| vec![number])
             };
-            if form == VectorForm::OfTokens {
+            if kind == Some(VectorKind::Multi) {
                 let vectors = serde_json::from_str::<Option<Vec<Vec<f32>>>>(value.get());
                 let vectors = vectors.map_err(|error| {
                     let reason = format!("line {line_number} has no list of vectors: {error}");
@@ -89,10 +88,10 @@ pub(super) fn read(
             }
             let list = serde_json::from_str::<Vec<f32>>(value.get()).ok();
             let sparse = || {
-                let VectorForm::Sparse(Some(width)) = form else {
-                    return None;
-                };
-                let SparseParts { indices, values } = serde_json::from_str(value.get()).ok()?;
+                let is_sparse = kind == Some(VectorKind::Sparse);
+                let parts = is_sparse.then(|| serde_json::from_str(value.get()).ok());
+                let SparseParts { indices, values } = parts??;
+                let width = recorded.width(column);
                 in_full(width, indices.into_iter(), values.into_iter())
             };
             let list = list.or_else(sparse);
@@ -114,19 +113,19 @@ pub(super) fn read(
 pub(super) fn batches(
     file: &Readable,
     compression: Compression,
-    kinds: &[KindColumns],
+    kinds: &[FormColumns],
     take: &mut TakeBatch<'_>,
 ) -> Result<()> {
     let list = |item: DataType| DataType::List(Arc::new(Field::new_list_field(item, false)));
     let fields = kinds.iter().flat_map(|kind| {
-        let column = match kind {
-            KindColumns::Dense(_) => list(DataType::Float32),
-            KindColumns::Sparse(..) => DataType::Struct(Fields::from(vec![
+        let column = match kind.form.written_as() {
+            _ if kind.form.maps().is_some() => DataType::Map(map_entries(), false),
+            VectorKind::Dense => list(DataType::Float32),
+            VectorKind::Sparse => DataType::Struct(Fields::from(vec![
                 Field::new(PARTS[0], list(DataType::UInt32), false),
                 Field::new(PARTS[1], list(DataType::Float32), false),
             ])),
-            KindColumns::Terms(..) => DataType::Map(map_entries(), false),
-            KindColumns::Multi(..) => list(list(DataType::Float32)),
+            VectorKind::Multi => list(list(DataType::Float32)),
         };
         let columns = kind.columns();
         columns.map(move |(name, _)| Field::new(name, column.clone(), true))

@@ -13,10 +13,10 @@ pub(crate) use rows::MatrixRows;
 
 use super::output::{OutputSpec, WriterParts};
 use crate::vectors::{ChosenRows, RecordedColumns, TakeBatch, TakeVector, in_order};
-use crate::writing::kinds::KindColumns;
 use crate::writing::writer::VectorWriter;
 use arrow::array::{ArrayRef, RecordBatch};
 use embedctl_common::error::{Error, Result};
+use embedctl_common::vectors::FormColumns;
 use embedctl_storage::Readable;
 
 /// The formats, which differ in their headers.
@@ -48,15 +48,10 @@ impl OutputSpec for NpzOutput {
     fn read_columns(
         &self,
         file: &Readable,
-        kinds: &[KindColumns],
+        kinds: &[FormColumns],
         take: &mut TakeBatch<'_>,
     ) -> Result<bool> {
-        match kinds {
-            [KindColumns::Sparse(name, width)] => {
-                npz::batches(file, (name, *width), take).map(|()| true)
-            }
-            _ => Ok(false),
-        }
+        npz::batches(file, kinds, take)
     }
 }
 
@@ -88,24 +83,18 @@ impl OutputSpec for MatrixOutput {
     fn choose_rows(
         &self,
         file: &Readable,
-        kinds: &[KindColumns],
+        kinds: &[FormColumns],
     ) -> Result<Option<Box<dyn ChosenRows>>> {
-        match kinds {
-            [KindColumns::Dense(columns)] => rows::open(file, *self, columns),
-            _ => Ok(None),
-        }
+        rows::open(file, *self, kinds)
     }
 
     fn read_columns(
         &self,
         file: &Readable,
-        kinds: &[KindColumns],
+        kinds: &[FormColumns],
         take: &mut TakeBatch<'_>,
     ) -> Result<bool> {
-        match kinds {
-            [KindColumns::Multi(name, width)] => tokens::batches(file, *self, (name, *width), take),
-            _ => Ok(false),
-        }
+        tokens::batches(file, *self, kinds, take)
     }
 
     /// The header, or the values behind it.

@@ -18,7 +18,6 @@ use crate::vectors::{
     unreadable,
 };
 use crate::writing::encoding::VectorEncoding;
-use crate::writing::kinds::KindColumns;
 use crate::writing::npy::{HEADER, header};
 use crate::writing::quantize::Dtype;
 use crate::writing::sparse::SparseColumn;
@@ -26,7 +25,7 @@ use crate::writing::target::Target;
 use crate::writing::writer::{Finish, VectorWriter};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::hash::Hash;
-use embedctl_common::vectors::{SparseRow, SparseRows};
+use embedctl_common::vectors::{FormColumns, SparseRow, SparseRows, VectorKind};
 use embedctl_storage::Readable;
 
 /// The arrays of an archive, in their order.
@@ -287,12 +286,15 @@ pub(super) fn read(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
     })
 }
 
-/// The rows of an archive as a column of that name, batch by batch.
+/// The rows of an archive as a column, batch by batch; `false` where other vectors than sparse ones are wanted.
 pub(super) fn batches(
     file: &Readable,
-    (name, width): (&str, usize),
+    wanted: &[FormColumns],
     take: &mut TakeBatch<'_>,
-) -> Result<()> {
+) -> Result<bool> {
+    let Some((name, width)) = FormColumns::alone(wanted, VectorKind::Sparse) else {
+        return Ok(false);
+    };
     let column = SparseColumn { terms: None };
     let mut rows = SparseRows::default();
     let mut hand_over = |rows: &mut SparseRows| {
@@ -301,8 +303,7 @@ pub(super) fn batches(
     };
     for_each_row(file, &mut |found, row| {
         if found != width {
-            let wanted = [KindColumns::Sparse(name.to_owned(), width)];
-            return Err(no_such_vectors(file.path(), &wanted));
+            return Err(no_such_vectors(file.path(), wanted));
         }
         rows.push(row);
         if rows.len() == BATCH_ROWS {
@@ -310,7 +311,7 @@ pub(super) fn batches(
         }
         Ok(())
     })?;
-    hand_over(&mut rows)
+    hand_over(&mut rows).map(|()| true)
 }
 
 fn damaged(file: &Readable, reason: &str) -> Error {

@@ -8,10 +8,9 @@ use half::f16;
 use super::MatrixOutput;
 use super::vectors::shape;
 use crate::vectors::{ChosenRows, TakeRow, floats, no_such_vectors, runs};
-use crate::writing::kinds::KindColumns;
 use crate::writing::quantize::Dtype;
 use embedctl_common::error::{Error, Result};
-use embedctl_common::vectors::RowVector;
+use embedctl_common::vectors::{FormColumns, RowVector};
 use embedctl_storage::{Address, Readable};
 
 /// Row after row in float32 or float16, from `start`.
@@ -27,25 +26,27 @@ pub(crate) struct MatrixRows {
 /// Fills with the bytes from there on.
 pub(crate) type ReadAt = Box<dyn Fn(u64, &mut [u8]) -> io::Result<()> + Send>;
 
-/// Opens a file; `None` where it is far away, or holds bytes.
+/// Opens a file; `None` where it is far away, or holds bytes, or where other vectors than dense ones are wanted.
 ///
 /// # Errors
 /// If it cannot be read, or holds no such vectors.
 pub(super) fn open(
     file: &Readable,
     kind: MatrixOutput,
-    columns: &[(String, usize)],
+    wanted: &[FormColumns],
 ) -> Result<Option<Box<dyn ChosenRows>>> {
+    let Some(columns) = FormColumns::dense(wanted) else {
+        return Ok(None);
+    };
     let is_float = matches!(kind, MatrixOutput::Npy | MatrixOutput::Fbin);
     if !is_float || Address::is_url_path(file.path()) {
         return Ok(None);
     }
-    let width = columns.iter().map(|(_, width)| width).sum();
+    let width = columns.form.width();
     let mut bytes = file.seeking();
     let (rows, found, dtype) = shape(file, &mut bytes, kind)?;
-    if found != width as u64 || columns.len() > 1 || dtype.bytes() == 1 {
-        let wanted = [KindColumns::Dense(columns.to_vec())];
-        return Err(no_such_vectors(file.path(), &wanted));
+    if found != width as u64 || columns.names.len() > 1 || dtype.bytes() == 1 {
+        return Err(no_such_vectors(file.path(), wanted));
     }
     let start = bytes.stream_position();
     let start = start.map_err(|error| Error::io("read", file.path(), error))?;

@@ -5,23 +5,26 @@ use std::sync::Arc;
 
 use super::{BATCH_ROWS, MatrixOutput, batch_of, vectors};
 use crate::vectors::{TakeBatch, array, ended, failed, in_order, no_such_vectors, unreadable};
-use crate::writing::kinds::KindColumns;
 use crate::writing::npy::{HEADER, is_lengths};
 use crate::writing::sidecar::LENGTHS;
 use arrow::array::{Array, FixedSizeListArray, Float32Array, ListArray};
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field};
 use embedctl_common::error::{Error, Result};
-use embedctl_common::vectors::MultiRows;
+use embedctl_common::vectors::{FormColumns, MultiRows, VectorKind};
 use embedctl_storage::Readable;
 
-/// The rows as a column of that name and width, batch by batch. `false` where no file of lengths stands beside the matrix.
+/// The rows as a column, batch by batch. `false` where other vectors than those of tokens are wanted, or no file of lengths
+/// stands beside the matrix.
 pub(super) fn batches(
     file: &Readable,
     kind: MatrixOutput,
-    (name, width): (&str, usize),
+    wanted: &[FormColumns],
     take: &mut TakeBatch<'_>,
 ) -> Result<bool> {
+    let Some((name, width)) = FormColumns::alone(wanted, VectorKind::Multi) else {
+        return Ok(false);
+    };
     let Some(beside) = file.bytes.beside(LENGTHS)? else {
         return Ok(false);
     };
@@ -50,8 +53,7 @@ pub(super) fn batches(
     };
     vectors::read(file, kind, &mut |vector| {
         if vector.values.len() != width {
-            let wanted = [KindColumns::Multi(name.to_owned(), width)];
-            return Err(no_such_vectors(file.path(), &wanted));
+            return Err(no_such_vectors(file.path(), wanted));
         }
         row.extend_from_slice(vector.values);
         left = Some(

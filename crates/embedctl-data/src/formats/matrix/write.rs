@@ -156,8 +156,9 @@ impl MatrixWriter {
     /// Begins a matrix on a target that can be rewritten.
     pub fn new(begin: WriterParts, is_npy: bool) -> Result<Self> {
         let mut target = begin.target;
-        let is_multi = begin.encoding.is_multi();
-        let lengths = is_multi
+        let lengths = begin
+            .encoding
+            .has_lengths()
             .then(|| LengthsFile::begin(&mut target))
             .transpose()?;
         let mut writer = Self {

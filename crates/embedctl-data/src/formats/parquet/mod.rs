@@ -25,11 +25,11 @@ use crate::reading::options::InputOptions;
 use crate::reading::source::{Planned, SourceOpener};
 use crate::reading::window::OpenWindow;
 use crate::vectors::{ChosenRows, RecordedColumns, TakeVector};
-use crate::writing::kinds::KindColumns;
 use crate::writing::made;
 use crate::writing::writer::VectorWriter;
 use arrow::datatypes::FieldRef;
 use embedctl_common::error::Result;
+use embedctl_common::vectors::FormColumns;
 use embedctl_storage::Readable;
 
 /// The format of records.
@@ -79,7 +79,7 @@ impl OutputSpec for ParquetOutput {
     fn choose_rows(
         &self,
         file: &Readable,
-        kinds: &[KindColumns],
+        kinds: &[FormColumns],
     ) -> Result<Option<Box<dyn ChosenRows>>> {
         rows::open(file, kinds).map(Some)
     }

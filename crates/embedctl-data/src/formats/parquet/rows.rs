@@ -5,21 +5,21 @@ use std::sync::Arc;
 
 use super::footer::load;
 use super::pages::FileChunks;
-use crate::vectors::kinds::{BatchRows, places};
+use crate::vectors::columns::{BatchRows, places};
 use crate::vectors::{ChosenRows, TakeRow, guarded, no_such_vectors, runs};
-use crate::writing::kinds::KindColumns;
 use ::parquet::arrow::ProjectionMask;
 use ::parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelection,
 };
 use ::parquet::file::metadata::PageIndexPolicy;
 use embedctl_common::error::Result;
+use embedctl_common::vectors::FormColumns;
 use embedctl_storage::Readable;
 
 struct ParquetRows {
     file: Readable,
     rows: u64,
-    kinds: Vec<KindColumns>,
+    kinds: Vec<FormColumns>,
     chunks: FileChunks,
     metadata: ArrowReaderMetadata,
     mask: ProjectionMask,
@@ -29,7 +29,7 @@ struct ParquetRows {
 ///
 /// # Errors
 /// If it cannot be read, or holds no such vectors.
-pub(super) fn open(file: &Readable, kinds: &[KindColumns]) -> Result<Box<dyn ChosenRows>> {
+pub(super) fn open(file: &Readable, kinds: &[FormColumns]) -> Result<Box<dyn ChosenRows>> {
     let chunks = FileChunks::new(Arc::clone(&file.bytes));
     let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
     let metadata = guarded(file, || load(&chunks, options))?;

@@ -10,7 +10,7 @@ use arrow::datatypes::DataType;
 
 use super::footer::{load, reader};
 use super::pages::FileChunks;
-use crate::vectors::lists::{of_batch, vectors_in};
+use crate::vectors::columns::{of_batch, vectors_in};
 use crate::vectors::{CUT, RecordedColumns, TakeVector, guarded, unreadable};
 use crate::writing::made::{KEY, decoded};
 use embedctl_common::error::Result;

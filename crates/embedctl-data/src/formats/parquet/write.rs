@@ -251,12 +251,11 @@ fn is_small(encoding: &VectorEncoding) -> bool {
 
 /// The columns of lists' elements.
 fn list_paths(encoding: &VectorEncoding) -> Vec<ColumnPath> {
-    let is_list = !encoding.is_single() && encoding.sparse().is_none();
-    let lists = encoding.columns().iter().filter(|_| is_list);
+    let depth = encoding.list_depth();
+    let lists = encoding.columns().iter().filter(|_| depth > 0);
     let path = |name: &str| {
         let list = ["list", Field::LIST_FIELD_DEFAULT_NAME].map(String::from);
-        let lists = if encoding.is_multi() { 2 } else { 1 };
-        let path = std::iter::repeat_n(list, lists).flatten();
+        let path = std::iter::repeat_n(list, depth).flatten();
         [name.to_owned()].into_iter().chain(path).collect()
     };
     lists

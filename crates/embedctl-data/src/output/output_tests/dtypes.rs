@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::output::tests::support::*;
 use crate::output::{
-    Calibration, Compression, Destination, Dtype, OutputFormat, OutputOptions, RunFiles,
+    Calibration, Compression, Destination, Dtype, Forms, OutputFormat, OutputOptions, RunFiles,
     VectorType, create, read_vectors,
 };
 use crate::record::{RowVectors, Rows};
@@ -44,7 +44,13 @@ fn write_reference(options: &OutputOptions) -> Result<()> {
     let vectors = read(&reference("vectors"));
     let (count, width) = (vectors.len(), vectors[0].len());
     let files = RunFiles::new();
-    let mut writer = create(options, &[width], names(), &id_schema(), &files)?;
+    let mut writer = create(
+        options,
+        &Forms::dense(&[width]),
+        names(),
+        &id_schema(),
+        &files,
+    )?;
     for first in [0, count / 2] {
         let some = Rows {
             vectors: RowVectors::in_full(width, vectors[first..first + count / 2].concat()),
@@ -171,7 +177,7 @@ fn ranges_come_from_vectors_in_any_format_and_from_what_states_them() {
         let path = at(&folder, &format!("calibration.{ending}"));
         let mut writer = create(
             &options(&path),
-            &[19],
+            &Forms::dense(&[19]),
             names(),
             &id_schema(),
             &RunFiles::new(),
@@ -265,7 +271,14 @@ fn what_float16_cannot_hold_is_an_error_and_no_infinity() {
     let folder = tempfile::tempdir().unwrap();
     let path = at(&folder, "out.npy");
     let options = of_dtype(&path, Dtype::F16);
-    let mut writer = create(&options, &[2], names(), &id_schema(), &RunFiles::new()).unwrap();
+    let mut writer = create(
+        &options,
+        &Forms::dense(&[2]),
+        names(),
+        &id_schema(),
+        &RunFiles::new(),
+    )
+    .unwrap();
     let some = Rows {
         vectors: RowVectors::in_full(2, vec![1.0, 65_504.0, 3.0, -65_520.0]),
         ..id_rows(0, 2, 2)
@@ -294,7 +307,13 @@ fn missing_vectors_are_null_where_there_are_nulls() {
             nullable: true,
             ..options(&path)
         };
-        let writer = create(&options, &[2], names(), &id_schema(), &RunFiles::new());
+        let writer = create(
+            &options,
+            &Forms::dense(&[2]),
+            names(),
+            &id_schema(),
+            &RunFiles::new(),
+        );
         if format.is_matrix() {
             let message = chain(&writer.err().unwrap());
             assert!(message.contains("has no nulls"), "{message}");
@@ -337,7 +356,7 @@ fn nullable_vectors_are_lists_of_variable_length_in_parquet_alone() {
             ..options(&path)
         };
         assert_eq!(options.resolved_vector_type(), expected);
-        let encoding = VectorEncoding::new(&options, &[2]).unwrap();
+        let encoding = VectorEncoding::new(&options, &Forms::dense(&[2])).unwrap();
         let field = encoding.fields().next().unwrap();
         let is_fixed = matches!(field.data_type(), DataType::FixedSizeList(..));
         assert_eq!(is_fixed, expected == Fixed, "{format} {nullable} {named:?}");
@@ -353,7 +372,13 @@ fn several_widths_are_columns_of_their_own_and_no_matrix() {
             embedding_field: (!format.contains("bin") && format != "npy").then(|| "v".to_owned()),
             ..options(&path)
         };
-        let writer = create(&options, &[1, 3], names(), &id_schema(), &RunFiles::new());
+        let writer = create(
+            &options,
+            &Forms::dense(&[1, 3]),
+            names(),
+            &id_schema(),
+            &RunFiles::new(),
+        );
         if ["npy", "fbin"].contains(&format) {
             let message = chain(&writer.err().unwrap());
             assert!(message.contains("dimensions"), "{message}");
@@ -383,7 +408,13 @@ fn several_widths_are_columns_of_their_own_and_no_matrix() {
 fn options_that_mean_nothing_in_a_format_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |options: OutputOptions, word: &str| {
-        let writer = create(&options, &[2], names(), &id_schema(), &RunFiles::new());
+        let writer = create(
+            &options,
+            &Forms::dense(&[2]),
+            names(),
+            &id_schema(),
+            &RunFiles::new(),
+        );
         let message = chain(&writer.err().unwrap());
         assert!(message.contains(word), "{message}");
     };

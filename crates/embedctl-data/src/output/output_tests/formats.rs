@@ -10,9 +10,9 @@ use super::parquet::read_parquet;
 use crate::output::proof::{Proof, prove};
 use crate::output::tests::support::*;
 use crate::output::{
-    AdditionalVectors, ChosenVectors, Compression, Destination, Dtype, Finish, OutputFormat,
-    OutputOptions, RowNumbers, RunFiles, SparseForm, TemporaryVectors, create,
-    provenance as provenance_of, read_vectors,
+    ChosenVectors, Compression, Destination, Dtype, Finish, Forms, OutputFormat, OutputOptions,
+    RowForm, RunFiles, TemporaryVectors, VectorKind, create, provenance as provenance_of,
+    read_vectors,
 };
 use crate::record::{RowVectors, Rows};
 use arrow::array::{Array, RecordBatch, RecordBatchOptions};
@@ -33,7 +33,14 @@ fn json_lines(path: &Path) -> Vec<Value> {
 
 pub(super) fn write_kept(path: &Path, first: usize) {
     let schema = kept_batch().schema();
-    let mut writer = create(&options(path), &[2], names(), &schema, &RunFiles::new()).unwrap();
+    let mut writer = create(
+        &options(path),
+        &Forms::dense(&[2]),
+        names(),
+        &schema,
+        &RunFiles::new(),
+    )
+    .unwrap();
     writer.write(rows(kept_batch(), first, 2)).unwrap();
     writer
         .write(rows(kept_batch().slice(0, 0), first + 3, 2))
@@ -59,16 +66,16 @@ fn every_format_is_complete_and_reads_back_what_it_wrote() {
         let path = at(&folder, &format!("out.{format}"));
         // Without a calibration.
         let dtype = facts.dtypes.iter().find(|dtype| !dtype.needs_ranges());
-        let is_sparse = facts.sparse == SparseForm::Alone;
+        let is_sparse = !facts.holds(VectorKind::Dense);
         let options = OutputOptions {
             dtype: dtype.copied(),
-            numbers: match is_sparse {
-                true => RowNumbers::Sparse,
-                false => RowNumbers::Vectors,
-            },
             ..options(&path)
         };
-        let mut writer = create(&options, &[8], names(), &id_schema(), &RunFiles::new()).unwrap();
+        let forms = match is_sparse {
+            true => RowForm::of_kind(VectorKind::Sparse, 8).into(),
+            false => Forms::dense(&[8]),
+        };
+        let mut writer = create(&options, &forms, names(), &id_schema(), &RunFiles::new()).unwrap();
         writer
             .write(match is_sparse {
                 true => sparse_rows(0, 5, 8),
@@ -110,15 +117,15 @@ fn every_format_is_complete_and_reads_back_what_it_wrote() {
 #[test]
 fn sparse_vectors_are_read_back_in_full() {
     let folder = tempfile::tempdir().unwrap();
-    let all = OutputFormat::all().filter(|format| format.facts().sparse != SparseForm::None);
+    let all = OutputFormat::all().filter(|format| format.facts().holds(VectorKind::Sparse));
     for format in all {
         let path = at(&folder, &format!("out.{format}"));
         let options = OutputOptions {
-            numbers: RowNumbers::Sparse,
             nullable: !format.is_matrix(),
             ..options(&path)
         };
-        let mut writer = create(&options, &[8], names(), &id_schema(), &RunFiles::new()).unwrap();
+        let forms = RowForm::of_kind(VectorKind::Sparse, 8).into();
+        let mut writer = create(&options, &forms, names(), &id_schema(), &RunFiles::new()).unwrap();
         let missing = NullBuffer::from(vec![true, false, true]);
         writer
             .write(Rows {
@@ -160,15 +167,15 @@ fn rows_of_several_widths_are_read_back_whole() {
                 dtype: Some(dtype),
                 ..forced(&path)
             };
-            let widths = [3, 5];
+            let forms = Forms::dense(&[3, 5]);
             let mut writer =
-                create(&options, &widths, names(), &id_schema(), &RunFiles::new()).unwrap();
+                create(&options, &forms, names(), &id_schema(), &RunFiles::new()).unwrap();
             for first in [0, 4] {
                 writer.write(id_rows(first, 4, 8)).unwrap();
             }
             finish(writer, id_schema()).unwrap();
             let file = Readable::file(&path).unwrap();
-            let kinds = options.names(&widths, 1).unwrap().kinds;
+            let kinds = options.names(&forms, 1).unwrap().vectors;
             let mut temporary = TemporaryVectors::default();
             let mut chosen = ChosenVectors::open(&file, format, &kinds, &mut temporary).unwrap();
             assert_eq!(chosen.rows(), 8, "{format}");
@@ -192,33 +199,33 @@ fn rows_of_several_widths_are_read_back_whole() {
 /// Rows may have vectors and nothing else.
 #[test]
 fn rows_without_columns_of_records_are_written_in_every_format() {
-    use RowNumbers::{Multi, Scores, Sparse, Vectors};
     let folder = tempfile::tempdir().unwrap();
     let nothing = Arc::new(Schema::empty());
     let mut written = 0;
     for format in OutputFormat::all() {
-        for numbers in [Vectors, Scores, Sparse, Multi] {
+        let kinds = VectorKind::ALL.map(|kind| RowForm::of_kind(kind, 8));
+        for form in kinds.into_iter().chain([RowForm::Scores(8)]) {
             let path = at(&folder, &format!("out.{format}"));
             let dtypes = format.facts().dtypes;
             let options = OutputOptions {
                 dtype: dtypes.iter().find(|dtype| !dtype.needs_ranges()).copied(),
-                numbers,
                 ..forced(&path)
             };
-            if options.check_form().is_err() {
+            let forms = Forms::from(form.clone());
+            if options.check_forms(&forms).is_err() {
                 continue;
             }
             let mut multi = MultiRows::new(8);
             (0..3).for_each(|row| multi.push(&vector(row, 16)));
-            let vectors = match numbers {
-                Vectors | Scores => id_rows(0, 3, 8).vectors,
-                Sparse => sparse_rows(0, 3, 8).vectors,
-                Multi => RowVectors::Multi(multi),
+            let vectors = match form.written_as() {
+                VectorKind::Dense => id_rows(0, 3, 8).vectors,
+                VectorKind::Sparse => sparse_rows(0, 3, 8).vectors,
+                VectorKind::Multi => RowVectors::Multi(multi),
             };
             let rows_of = RecordBatchOptions::new().with_row_count(Some(3));
             let columns =
                 RecordBatch::try_new_with_options(Arc::clone(&nothing), Vec::new(), &rows_of);
-            let mut writer = create(&options, &[8], names(), &nothing, &RunFiles::new()).unwrap();
+            let mut writer = create(&options, &forms, names(), &nothing, &RunFiles::new()).unwrap();
             writer
                 .write(Rows {
                     columns: columns.unwrap(),
@@ -240,19 +247,19 @@ fn rows_without_columns_of_records_are_written_in_every_format() {
                 Ok(())
             })
             .unwrap();
-            let expected = if numbers == Multi { 6 } else { 3 };
-            assert_eq!(found, expected, "{format} {numbers:?}");
+            let is_multi = forms.has(VectorKind::Multi);
+            let expected = if is_multi { 6 } else { 3 };
+            assert_eq!(found, expected, "{format} {form:?}");
             if format == JSONL {
                 let keys = json_lines(&path).into_iter().map(|line| {
                     let keys = line.as_object().unwrap().keys().cloned();
                     keys.collect::<Vec<_>>()
                 });
-                let name = if numbers == Scores {
-                    "scores"
-                } else {
-                    "embedding"
+                let name = match form.kind() {
+                    None => "scores",
+                    Some(_) => "embedding",
                 };
-                assert!(keys.eq(vec![[name]; 3]), "{numbers:?}");
+                assert!(keys.eq(vec![[name]; 3]), "{form:?}");
             }
             if format.is_matrix() {
                 let lines = json_lines(&at(&folder, &format!("out.{format}.rows.jsonl")));
@@ -301,7 +308,7 @@ fn jsonl_numbers_read_back_equal() {
     ];
     let mut writer = create(
         &options(&path),
-        &[8],
+        &Forms::dense(&[8]),
         names(),
         &id_schema(),
         &RunFiles::new(),
@@ -367,7 +374,7 @@ fn one_source_needs_no_file_column() {
     let path = at(&folder, "out.npy");
     let mut writer = create(
         &options(&path),
-        &[2],
+        &Forms::dense(&[2]),
         ["-".to_string()].into(),
         &id_schema(),
         &RunFiles::new(),
@@ -388,7 +395,7 @@ fn no_rows_make_a_valid_file() {
         let schema = kept_batch().schema();
         let writer = create(
             &options(&at(&folder, name)),
-            &[384],
+            &Forms::dense(&[384]),
             names(),
             &schema,
             &RunFiles::new(),
@@ -421,7 +428,7 @@ fn names_that_are_taken_are_refused_before_any_work() {
         let sources = vec![String::new(); sources].into();
         let result = create(
             &options(&at(&folder, file)),
-            &[2],
+            &Forms::dense(&[2]),
             sources,
             &schema(fields),
             &RunFiles::new(),
@@ -442,38 +449,35 @@ fn names_that_are_taken_are_refused_before_any_work() {
 /// The columns of every kind and width have names of their own, and none of them is a record's.
 #[test]
 fn columns_of_every_kind_and_width_take_their_names() {
-    let beside = |numbers| AdditionalVectors { numbers, width: 4 };
-    let several = OutputOptions {
-        beside: vec![beside(RowNumbers::Sparse), beside(RowNumbers::Multi)],
-        ..OutputOptions::default()
+    let several = |widths: &[usize]| {
+        let beside = [VectorKind::Sparse, VectorKind::Multi];
+        let beside = beside.map(|kind| RowForm::of_kind(kind, 4));
+        let dense = RowForm::Dense(widths.to_vec());
+        Forms::new([vec![dense], beside.to_vec()].concat()).unwrap()
     };
-    let scores = OutputOptions {
-        numbers: RowNumbers::Scores,
-        ..OutputOptions::default()
-    };
-    let named = |options: &OutputOptions| OutputOptions {
+    let named = || OutputOptions {
         embedding_field: Some("vec".into()),
-        ..options.clone()
+        ..OutputOptions::default()
     };
-    let plain = OutputOptions::default();
-    type Case<'a> = (OutputOptions, &'a [usize], &'a [&'a str], &'a [&'a str]);
+    let plain = OutputOptions::default;
+    type Case<'a> = (OutputOptions, Forms, &'a [&'a str], &'a [&'a str]);
     let cases: [Case<'_>; 6] = [
         (
-            plain.clone(),
-            &[4],
+            plain(),
+            Forms::dense(&[4]),
             &["embedding"],
             &["embedding_sparse", "embedding_4", "vec"],
         ),
-        (named(&plain), &[4], &["vec"], &["embedding"]),
+        (named(), Forms::dense(&[4]), &["vec"], &["embedding"]),
         (
-            plain,
-            &[2, 4],
+            plain(),
+            Forms::dense(&[2, 4]),
             &["embedding_2", "embedding_4"],
             &["embedding"],
         ),
         (
-            several.clone(),
-            &[2, 4],
+            plain(),
+            several(&[2, 4]),
             &[
                 "embedding_2",
                 "embedding_4",
@@ -483,14 +487,19 @@ fn columns_of_every_kind_and_width_take_their_names() {
             &["embedding"],
         ),
         (
-            named(&several),
-            &[4],
+            named(),
+            several(&[4]),
             &["vec", "vec_sparse", "vec_multi"],
             &["embedding", "embedding_sparse", "embedding_multi"],
         ),
-        (scores, &[1], &["score"], &["embedding", "scores"]),
+        (
+            plain(),
+            RowForm::Scores(1).into(),
+            &["score"],
+            &["embedding", "scores"],
+        ),
     ];
-    for (options, widths, taken, free) in cases {
+    for (options, forms, taken, free) in cases {
         for format in [
             JSONL,
             OutputFormat::Parquet,
@@ -504,13 +513,9 @@ fn columns_of_every_kind_and_width_take_their_names() {
             for (names, is_free) in [(taken, false), (free, true)] {
                 for name in names {
                     let field = Field::new(*name, DataType::Utf8, true);
-                    let checked = options.check_names(widths, &Schema::new(vec![field]), 1);
+                    let checked = options.check_names(&forms, &Schema::new(vec![field]), 1);
                     let said = checked.map_err(|error| error.to_string());
-                    assert_eq!(
-                        said.is_ok(),
-                        is_free,
-                        "{format} {widths:?} {name}: {said:?}"
-                    );
+                    assert_eq!(said.is_ok(), is_free, "{format} {forms:?} {name}: {said:?}");
                 }
             }
         }
@@ -519,7 +524,8 @@ fn columns_of_every_kind_and_width_take_their_names() {
         format: Some(JSONL),
         ..OutputOptions::default()
     };
-    assert!(same.check_names(&[4, 4], &Schema::empty(), 1).is_err());
+    let twice = Forms::dense(&[4, 4]);
+    assert!(same.check_names(&twice, &Schema::empty(), 1).is_err());
 }
 
 #[test]

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::formats::write_kept;
 use crate::output::tests::support::*;
-use crate::output::{Destination, OutputOptions, RunFiles, VectorType, create};
+use crate::output::{Destination, Forms, OutputOptions, RunFiles, VectorType, create};
 use crate::record::Rows;
 use arrow::array::{
     Array, ArrayRef, AsArray, DictionaryArray, Int64Array, ListArray, RecordBatch, StringArray,
@@ -105,7 +105,14 @@ fn types_stay_as_they_are_but_dictionaries_in_a_file() {
     for name in ["out.arrow", "out.arrows"] {
         let path = at(&folder, name);
         let schema = nested(0).schema();
-        let mut writer = create(&options(&path), &[2], names(), &schema, &RunFiles::new()).unwrap();
+        let mut writer = create(
+            &options(&path),
+            &Forms::dense(&[2]),
+            names(),
+            &schema,
+            &RunFiles::new(),
+        )
+        .unwrap();
         for first in [0, 10] {
             writer.write(rows(nested(first), 0, 2)).unwrap();
         }
@@ -142,7 +149,14 @@ fn lists_of_any_length_and_missing_vectors() {
         nullable: true,
         ..OutputOptions::new(Destination::Path(path.clone()))
     };
-    let mut writer = create(&options, &[2], names(), &id_schema(), &RunFiles::new()).unwrap();
+    let mut writer = create(
+        &options,
+        &Forms::dense(&[2]),
+        names(),
+        &id_schema(),
+        &RunFiles::new(),
+    )
+    .unwrap();
     let missing = Some(NullBuffer::from(vec![true, false, true]));
     let some = Rows {
         missing,
@@ -189,7 +203,14 @@ fn a_file_without_rows_has_its_schema() {
     let folder = tempfile::tempdir().unwrap();
     let path = at(&folder, "out.feather");
     let schema = Schema::new(vec![Field::new("id", DataType::Int64, true)]);
-    let writer = create(&options(&path), &[3], names(), &schema, &RunFiles::new()).unwrap();
+    let writer = create(
+        &options(&path),
+        &Forms::dense(&[3]),
+        names(),
+        &schema,
+        &RunFiles::new(),
+    )
+    .unwrap();
     finish(writer, schema.into()).unwrap();
     let reader = FileReader::try_new(File::open(&path).unwrap(), None).unwrap();
     assert_eq!(reader.schema().field(0).data_type(), &DataType::Int64);

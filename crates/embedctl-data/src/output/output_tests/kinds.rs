@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::output::tests::support::*;
-use crate::output::{OutputFormat, OutputOptions, RunFiles, create};
+use crate::output::{Forms, OutputFormat, OutputOptions, RunFiles, create};
 use arrow::array::{ArrayRef, RecordBatch, StringArray, new_null_array};
 use arrow::datatypes::{
     DataType, Field, Fields, IntervalUnit, Schema, TimeUnit, UnionFields, UnionMode,
@@ -127,7 +127,13 @@ fn every_kept_type_is_written_or_refused_with_the_formats_that_hold_it() {
                 dtype: dtype.copied(),
                 ..forced(&path)
             };
-            let Ok(mut writer) = create(&options, &[8], names(), &schema, &RunFiles::new()) else {
+            let Ok(mut writer) = create(
+                &options,
+                &Forms::dense(&[8]),
+                names(),
+                &schema,
+                &RunFiles::new(),
+            ) else {
                 continue; // bytes need a calibration
             };
             let said = format.check_type(&odd);

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::formats::write_kept;
 use crate::output::tests::support::*;
-use crate::output::{OutputOptions, RunFiles, create};
+use crate::output::{Forms, OutputOptions, RunFiles, create};
 use arrow::array::*;
 use arrow::compute::{concat_batches, take};
 use arrow::datatypes::{DataType, Field, Float32Type, Int8Type, IntervalUnit, Schema};
@@ -84,7 +84,7 @@ fn parquet_is_cut_into_row_groups() {
     // 4096 dimensions make 4096 rows of 64 MiB.
     let mut writer = create(
         &options(&path),
-        &[4096],
+        &Forms::dense(&[4096]),
         names(),
         &id_schema(),
         &RunFiles::new(),
@@ -117,7 +117,14 @@ fn long_kept_texts_close_a_row_group_early() {
         Field::new("id", DataType::Utf8, true),
         Field::new("text", DataType::Utf8, true),
     ]));
-    let mut writer = create(&options(&path), &[2], names(), &schema, &RunFiles::new()).unwrap();
+    let mut writer = create(
+        &options(&path),
+        &Forms::dense(&[2]),
+        names(),
+        &schema,
+        &RunFiles::new(),
+    )
+    .unwrap();
     for window in 0..10 {
         let ids: StringArray = (0..10).map(|row| Some(format!("{window}{row}"))).collect();
         // A megabyte that does not compress to nothing.
@@ -153,7 +160,14 @@ fn a_type_that_parquet_lacks_is_refused_by_the_fields_name() {
         Field::new("span", DataType::Interval(IntervalUnit::MonthDayNano), true),
     ];
     let schema = Arc::new(Schema::new(fields));
-    let mut writer = create(&options(&path), &[2], names(), &schema, &RunFiles::new()).unwrap();
+    let mut writer = create(
+        &options(&path),
+        &Forms::dense(&[2]),
+        names(),
+        &schema,
+        &RunFiles::new(),
+    )
+    .unwrap();
     let columns = schema.fields().iter();
     let columns = columns.map(|field| new_null_array(field.data_type(), 3));
     let batch = RecordBatch::try_new(schema.clone(), columns.collect()).unwrap();
@@ -267,7 +281,14 @@ fn the_first_rows_decide_the_columns_types() {
         .map(|name| Field::new(name, DataType::Utf8, true))
         .into();
     let early = Arc::new(Schema::new(early));
-    let mut writer = create(&options(&path), &[2], names(), &early, &RunFiles::new()).unwrap();
+    let mut writer = create(
+        &options(&path),
+        &Forms::dense(&[2]),
+        names(),
+        &early,
+        &RunFiles::new(),
+    )
+    .unwrap();
     let empty = RecordBatch::new_empty(early.clone());
     writer.write(rows(empty, 0, 2)).unwrap();
     writer.write(rows(kept_batch(), 0, 2)).unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::output::{
-    Destination, Finish, OutputFormat, OutputOptions, RunFiles, VectorWriter, create,
+    Destination, Finish, Forms, OutputFormat, OutputOptions, RunFiles, VectorWriter, create,
 };
 use crate::record::{JSON_COLUMN, Origin, RowRef, RowVectors, Rows, SourceNames};
 use crate::writing::rejects::RejectsWriter;
@@ -137,7 +137,7 @@ pub(crate) fn writer_of(
     options: &OutputOptions,
     files: &RunFiles,
 ) -> Result<Box<dyn VectorWriter>> {
-    create(options, &[2], names(), &id_schema(), files)
+    create(options, &Forms::dense(&[2]), names(), &id_schema(), files)
 }
 
 pub(crate) fn provenance() -> Value {

@@ -2,17 +2,57 @@
 
 use std::sync::Arc;
 
-use super::VectorEncoding;
-use crate::record::Rows;
+use half::f16;
+
+use super::{VectorEncoding, beyond_f16};
+use crate::record::{RowVectors, Rows};
 use crate::writing::options::VectorType;
+use crate::writing::quantize::{Dtype, Elements};
 use arrow::array::{ArrayRef, FixedSizeListArray, ListArray, make_array};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use arrow::error::ArrowError;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{VECTOR_TYPE, WINDOW};
+use embedctl_common::vectors::VectorKind;
 
 impl VectorEncoding {
+    /// Whether a row has any number of vectors.
+    pub fn has_lengths(&self) -> bool {
+        self.written_as() == VectorKind::Multi
+    }
+
+    /// How many lists are around a component in a column: none around one number, and none that is told of sparse vectors.
+    pub fn list_depth(&self) -> usize {
+        match self.written_as() {
+            VectorKind::Dense => usize::from(!self.is_single()),
+            VectorKind::Sparse => 0,
+            VectorKind::Multi => 2,
+        }
+    }
+
+    /// The vectors of some rows' tokens, and how many each row has; leaves none in `rows`.
+    ///
+    /// # Errors
+    /// As [`VectorEncoding::encode`], or if rows have one vector each.
+    pub fn encode_tokens(&self, rows: &mut Rows) -> Result<(Elements, Vec<usize>)> {
+        let (RowVectors::Multi(all), [column]) =
+            (std::mem::take(&mut rows.vectors), &self.columns[..])
+        else {
+            return Err(Error::internal("one vector for each row of tokens"));
+        };
+        let lengths: Vec<usize> = all.lengths().collect();
+        if self.dtype == Dtype::F16 {
+            for (row, vectors) in all.iter().enumerate() {
+                let beyond = |value: &&f32| f16::from_f32(**value).is_infinite();
+                if let Some(value) = vectors.values.iter().find(beyond) {
+                    return Err(beyond_f16(rows, row, *value));
+                }
+            }
+        }
+        Ok((column.elements(all.into_parts().0, self.dtype), lengths))
+    }
+
     /// As a column of lists of vectors.
     fn token_array(&self, rows: &mut Rows) -> Result<ArrayRef> {
         let nulls = rows.missing.clone();
@@ -35,9 +75,15 @@ impl VectorEncoding {
         Ok(Arc::new(list))
     }
 
+    /// The type of a column of lists of vectors.
+    fn token_type(&self) -> DataType {
+        DataType::List(self.vector_item())
+    }
+
     /// A vector of a row's list.
     fn vector_item(&self) -> FieldRef {
-        let kind = DataType::FixedSizeList(self.item(), fixed(self.columns[0].width));
+        let width = fixed(self.columns[0].width);
+        let kind = DataType::FixedSizeList(self.item(), width);
         Arc::new(Field::new_list_field(kind, false))
     }
 
@@ -48,17 +94,14 @@ impl VectorEncoding {
 
     fn fields_of_one(&self) -> impl Iterator<Item = FieldRef> {
         self.columns.iter().map(|column| {
-            if let Some(sparse) = &self.sparse {
-                let kind = sparse.data_type();
-                return Arc::new(Field::new(&column.name, kind, self.nullable));
-            }
-            let list = match self.list {
-                _ if self.multi => DataType::List(self.vector_item()),
-                _ if self.single => self.dtype.element(),
-                VectorType::Fixed => DataType::FixedSizeList(self.item(), fixed(column.width)),
-                VectorType::List => DataType::List(self.item()),
+            let own = match (self.written_as(), self.list) {
+                (VectorKind::Sparse, _) => self.sparse_type(),
+                (VectorKind::Multi, _) => self.token_type(),
+                _ if self.is_single() => self.dtype.element(),
+                (_, VectorType::Fixed) => DataType::FixedSizeList(self.item(), fixed(column.width)),
+                (_, VectorType::List) => DataType::List(self.item()),
             };
-            Arc::new(Field::new(&column.name, list, self.nullable))
+            Arc::new(Field::new(&column.name, own, self.nullable))
         })
     }
 
@@ -77,12 +120,10 @@ impl VectorEncoding {
     }
 
     fn arrays_of_one(&self, rows: &mut Rows) -> Result<Vec<ArrayRef>> {
-        if let Some(sparse) = &self.sparse {
-            let entries = self.entries(rows)?;
-            return Ok(vec![sparse.array(entries, rows.missing.clone())?]);
-        }
-        if self.multi {
-            return Ok(vec![self.token_array(rows)?]);
+        match self.written_as() {
+            VectorKind::Sparse => return Ok(vec![self.sparse_array(rows)?]),
+            VectorKind::Multi => return Ok(vec![self.token_array(rows)?]),
+            VectorKind::Dense => {}
         }
         let encoded = self.encode(rows)?;
         let columns = self.columns.iter().zip(encoded);
@@ -90,7 +131,7 @@ impl VectorEncoding {
             .map(|(column, elements)| {
                 let (values, nulls) = (elements.into_array(), rows.missing.clone());
                 let list: Result<ArrayRef, _> = match self.list {
-                    _ if self.single => with_nulls(&values, nulls),
+                    _ if self.is_single() => with_nulls(&values, nulls),
                     VectorType::Fixed => {
                         let width = fixed(column.width);
                         FixedSizeListArray::try_new(self.item(), width, values, nulls)

@@ -1,0 +1,469 @@
+//! The form of a row's numbers: what they are, how wide, and in which columns they stand. The numbers themselves are
+//! [`RowVectors`].
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use super::{MultiRows, RowVectors, SparseRows};
+use crate::named::named;
+
+/// Name of the column of vectors, where none is given.
+pub const EMBEDDING: &str = "embedding";
+
+/// Bytes of a usual sparse vector: some hundred entries.
+const SPARSE_BYTES: usize = 2048;
+
+/// Vectors of a usual row, where each token has one.
+const USUAL_TOKENS: usize = 100;
+
+named! {
+    /// A kind of vectors, by the name that it has in options and provenances. It is a [`RowForm`] without its sizes; scores
+    /// are of no kind.
+    pub enum VectorKind("kind of vectors", "choose one of") {
+        /// All components are given.
+        Dense = "dense",
+        /// Entries that are not zero are given, by their indices.
+        Sparse = "sparse",
+        /// Each token has a vector.
+        Multi = "multi",
+    }
+}
+
+impl VectorKind {
+    /// Whether a row has one such vector: tokens have any number.
+    #[must_use]
+    pub fn is_one_per_row(self) -> bool {
+        self != Self::Multi
+    }
+}
+
+/// The terms of sparse vectors.
+#[derive(Debug, Clone, Default)]
+pub struct Terms {
+    /// How many there are.
+    pub count: usize,
+    /// The terms by their indices, where vectors stand as maps from terms to weights.
+    names: Option<Arc<[String]>>,
+    /// The indices of terms by their names, once one is looked up; `None` where two terms have one name.
+    indices: Arc<OnceLock<HashMap<String, Option<u32>>>>,
+}
+
+impl PartialEq for Terms {
+    fn eq(&self, other: &Self) -> bool {
+        (self.count, &self.names) == (other.count, &other.names)
+    }
+}
+
+impl Eq for Terms {}
+
+impl Terms {
+    /// So many terms.
+    #[must_use]
+    pub fn new(count: usize) -> Self {
+        Self {
+            count,
+            ..Self::default()
+        }
+    }
+
+    /// The terms by their indices, where vectors stand as maps from terms to weights.
+    #[must_use]
+    pub fn names(&self) -> Option<&Arc<[String]>> {
+        self.names.as_ref()
+    }
+
+    /// The index of the term of that name, of those that have a name alone.
+    #[must_use]
+    pub fn index_of(&self, name: &str) -> Option<u32> {
+        let names = self.names.as_deref().unwrap_or_default();
+        let indices = self.indices.get_or_init(|| {
+            let mut indices: HashMap<String, Option<u32>> = HashMap::with_capacity(names.len());
+            for (index, name) in (0..).zip(names) {
+                let own = indices.entry(name.clone());
+                // One name of two terms is none.
+                own.and_modify(|index| *index = None).or_insert(Some(index));
+            }
+            indices
+        });
+        indices.get(name).copied().flatten()
+    }
+}
+
+/// The form of a row's numbers. A width of 0 is not known yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RowForm {
+    /// A vector in full, or several, by their widths.
+    Dense(Vec<usize>),
+    /// The entries of a sparse vector.
+    Sparse(Terms),
+    /// A vector of this width for each token of a text.
+    Tokens(usize),
+    /// So many scores.
+    Scores(usize),
+}
+
+/// The forms of a row's numbers: one, or several beside each other, each of which has columns of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forms(Vec<RowForm>);
+
+/// The columns in which numbers of one form stand, one for each width.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FormColumns {
+    /// The form.
+    pub form: RowForm,
+    /// The names of the columns; that of a matrix is empty.
+    pub names: Vec<String>,
+}
+
+impl RowForm {
+    /// The kind of vectors; `None` for scores.
+    #[must_use]
+    pub fn kind(&self) -> Option<VectorKind> {
+        match self {
+            Self::Dense(_) => Some(VectorKind::Dense),
+            Self::Sparse(_) => Some(VectorKind::Sparse),
+            Self::Tokens(_) => Some(VectorKind::Multi),
+            Self::Scores(_) => None,
+        }
+    }
+
+    /// The kind of vectors that are written like these numbers: scores are written as dense vectors are.
+    #[must_use]
+    pub fn written_as(&self) -> VectorKind {
+        self.kind().unwrap_or(VectorKind::Dense)
+    }
+
+    /// The terms, where sparse vectors stand as maps from terms to weights.
+    #[must_use]
+    pub fn maps(&self) -> Option<&Terms> {
+        match self {
+            Self::Sparse(terms) => Some(terms).filter(|terms| terms.names.is_some()),
+            Self::Dense(_) | Self::Tokens(_) | Self::Scores(_) => None,
+        }
+    }
+
+    /// Vectors of `kind`, of this width.
+    #[must_use]
+    pub fn of_kind(kind: VectorKind, width: usize) -> Self {
+        match kind {
+            VectorKind::Dense => Self::Dense(vec![width]),
+            VectorKind::Sparse => Self::Sparse(Terms::new(width)),
+            VectorKind::Multi => Self::Tokens(width),
+        }
+    }
+
+    /// The widths of a row's vectors, one for each column.
+    #[must_use]
+    pub fn widths(&self) -> &[usize] {
+        match self {
+            Self::Dense(widths) => widths,
+            Self::Sparse(terms) => std::slice::from_ref(&terms.count),
+            Self::Tokens(width) | Self::Scores(width) => std::slice::from_ref(width),
+        }
+    }
+
+    /// The width of all vectors of a row, side by side; of vectors of tokens that of one.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.widths().iter().sum()
+    }
+
+    /// Bytes of a usual row, where a vector in full, or that of a token, has `vector` bytes.
+    #[must_use]
+    pub fn usual_bytes(&self, vector: usize) -> usize {
+        match self {
+            Self::Dense(_) | Self::Scores(_) => vector,
+            Self::Sparse(_) => SPARSE_BYTES,
+            Self::Tokens(_) => USUAL_TOKENS * vector,
+        }
+    }
+
+    /// No rows of this form.
+    #[must_use]
+    pub fn no_rows(&self) -> RowVectors {
+        match self {
+            Self::Dense(_) | Self::Scores(_) => RowVectors::dense(self.width()),
+            Self::Sparse(_) => RowVectors::Sparse(SparseRows::default()),
+            Self::Tokens(width) => RowVectors::Multi(MultiRows::new(*width)),
+        }
+    }
+
+    /// Whether `vectors` are `rows` rows of this form.
+    #[must_use]
+    pub fn fits(&self, vectors: &RowVectors, rows: usize) -> bool {
+        match (self, vectors) {
+            (Self::Dense(_) | Self::Scores(_), RowVectors::Dense { values, .. }) => {
+                values.len() == rows * self.width()
+            }
+            (Self::Sparse(_), RowVectors::Sparse(entries)) => entries.len() == rows,
+            (Self::Tokens(width), RowVectors::Multi(vectors)) => {
+                vectors.len() == rows && vectors.width() == *width
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the direction of a vector tells all: not of scores, nor of sparse vectors, where a cosine hides an entry that is
+    /// small beside the others.
+    #[must_use]
+    pub fn has_direction(&self) -> bool {
+        matches!(self, Self::Dense(_) | Self::Tokens(_))
+    }
+
+    /// The form in words, for messages.
+    #[must_use]
+    pub fn words(&self) -> &'static str {
+        match self {
+            Self::Dense(_) => "dense vectors",
+            Self::Sparse(_) if self.maps().is_some() => "sparse vectors as maps",
+            Self::Sparse(_) => "sparse vectors with indices",
+            Self::Tokens(_) => "vectors of tokens",
+            Self::Scores(_) => "scores",
+        }
+    }
+
+    /// What distinguishes such vectors from those in full, for messages: a phrase with a space behind it.
+    #[must_use]
+    pub fn qualifier(&self) -> &'static str {
+        match self {
+            Self::Dense(_) | Self::Scores(_) => "",
+            Self::Sparse(_) if self.maps().is_some() => "as maps from terms to weights, ",
+            Self::Sparse(_) => "with indices and values, ",
+            Self::Tokens(_) => "for each token, ",
+        }
+    }
+
+    /// The ending of the names of its columns, where a row has numbers of several forms.
+    fn ending(&self) -> &'static str {
+        match self {
+            Self::Dense(_) | Self::Scores(_) => "",
+            Self::Sparse(_) => "_sparse",
+            Self::Tokens(_) => "_multi",
+        }
+    }
+
+    /// The name of its column, where none is given and there is one form alone.
+    fn default_name(&self) -> &'static str {
+        match self {
+            Self::Dense(_) | Self::Sparse(_) | Self::Tokens(_) => EMBEDDING,
+            Self::Scores(0 | 1) => "score",
+            Self::Scores(_) => "scores",
+        }
+    }
+
+    /// Its columns, whose names begin with `name`.
+    fn named(&self, name: &str) -> FormColumns {
+        let names = match self.widths() {
+            [_] => vec![name.to_owned()],
+            several => several.iter().map(|it| format!("{name}_{it}")).collect(),
+        };
+        FormColumns {
+            form: self.clone(),
+            names,
+        }
+    }
+}
+
+impl From<RowForm> for Forms {
+    fn from(form: RowForm) -> Self {
+        Self(vec![form])
+    }
+}
+
+impl Forms {
+    /// These forms beside each other; `None` if there is none.
+    #[must_use]
+    pub fn new(forms: Vec<RowForm>) -> Option<Self> {
+        (!forms.is_empty()).then_some(Self(forms))
+    }
+
+    /// Vectors in full of these widths; without one, of a width that is not known yet.
+    #[must_use]
+    pub fn dense(widths: &[usize]) -> Self {
+        let widths = if widths.is_empty() { &[0] } else { widths };
+        RowForm::Dense(widths.to_vec()).into()
+    }
+
+    /// The same, with sparse vectors as maps of these terms.
+    #[must_use]
+    pub fn with_terms(mut self, names: &Arc<[String]>) -> Self {
+        for form in &mut self.0 {
+            if let RowForm::Sparse(terms) = form {
+                *terms = Terms {
+                    names: Some(Arc::clone(names)),
+                    ..Terms::new(terms.count)
+                };
+            }
+        }
+        self
+    }
+
+    /// All of them, in the order of columns.
+    #[must_use]
+    pub fn all(&self) -> &[RowForm] {
+        &self.0
+    }
+
+    /// The first of them.
+    #[must_use]
+    pub fn first(&self) -> &RowForm {
+        &self.0[0]
+    }
+
+    /// Whether a row has numbers of more than one form.
+    #[must_use]
+    pub fn are_several(&self) -> bool {
+        self.0.len() > 1
+    }
+
+    /// Whether a row has vectors of this kind.
+    #[must_use]
+    pub fn has(&self, kind: VectorKind) -> bool {
+        self.0.iter().any(|form| form.kind() == Some(kind))
+    }
+
+    /// No rows of these forms.
+    #[must_use]
+    pub fn no_rows(&self) -> RowVectors {
+        no_rows(self.0.iter())
+    }
+
+    /// The columns of each form. `name` is what their names begin with; where none is given, it is [`EMBEDDING`], or `score`
+    /// and `scores`.
+    #[must_use]
+    pub fn columns(&self, name: Option<&str>) -> Vec<FormColumns> {
+        match &self.0[..] {
+            [one] => vec![one.named(name.unwrap_or(one.default_name()))],
+            several => {
+                let name = name.unwrap_or(EMBEDDING);
+                let named = |form: &RowForm| form.named(&format!("{name}{}", form.ending()));
+                several.iter().map(named).collect()
+            }
+        }
+    }
+}
+
+impl FormColumns {
+    /// One column of that name, with vectors of `kind` of this width.
+    #[must_use]
+    pub fn one(name: &str, kind: VectorKind, width: usize) -> Self {
+        Self {
+            form: RowForm::of_kind(kind, width),
+            names: vec![name.to_owned()],
+        }
+    }
+
+    /// The names of the columns, with the widths of their vectors.
+    pub fn columns(&self) -> impl Iterator<Item = (&str, usize)> {
+        let widths = self.form.widths().iter().copied();
+        self.names.iter().map(String::as_str).zip(widths)
+    }
+
+    /// The column and the width of vectors of `kind`, if these alone are in `all`.
+    #[must_use]
+    pub fn alone(all: &[Self], kind: VectorKind) -> Option<(&str, usize)> {
+        match all {
+            [own] if own.form.kind() == Some(kind) => own.columns().next(),
+            _ => None,
+        }
+    }
+
+    /// The columns of vectors in full, or of scores, if these alone are in `all`.
+    #[must_use]
+    pub fn dense(all: &[Self]) -> Option<&Self> {
+        match all {
+            [own] if own.form.written_as() == VectorKind::Dense => Some(own),
+            _ => None,
+        }
+    }
+
+    /// No rows of these columns.
+    #[must_use]
+    pub fn no_rows(all: &[Self]) -> RowVectors {
+        no_rows(all.iter().map(|columns| &columns.form))
+    }
+}
+
+/// No rows of these forms.
+fn no_rows<'a>(forms: impl Iterator<Item = &'a RowForm>) -> RowVectors {
+    let mut rows: Vec<RowVectors> = forms.map(RowForm::no_rows).collect();
+    match rows.len() {
+        1 => rows.remove(0),
+        _ => RowVectors::Several(rows),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn several() -> Forms {
+        let sparse = RowForm::of_kind(VectorKind::Sparse, 9);
+        Forms::new(vec![RowForm::Dense(vec![2, 4]), sparse, RowForm::Tokens(3)]).unwrap()
+    }
+
+    #[test]
+    fn each_form_has_columns_of_its_own() {
+        let names = |forms: &Forms, name| -> Vec<String> {
+            let columns = forms.columns(name);
+            columns.into_iter().flat_map(|it| it.names).collect()
+        };
+        let four = ["2", "4", "sparse", "multi"];
+        assert_eq!(
+            names(&several(), None),
+            four.map(|it| format!("embedding_{it}"))
+        );
+        assert_eq!(
+            names(&several(), Some("v")),
+            four.map(|it| format!("v_{it}"))
+        );
+        assert_eq!(names(&RowForm::Tokens(3).into(), None), ["embedding"]);
+        assert_eq!(names(&Forms::dense(&[]), None), ["embedding"]);
+        for (scores, name) in [(0, "score"), (1, "score"), (3, "scores")] {
+            assert_eq!(names(&RowForm::Scores(scores).into(), None), [name]);
+        }
+        let columns = &several().columns(None)[0];
+        let columns: Vec<_> = columns.columns().collect();
+        assert_eq!(columns, [("embedding_2", 2), ("embedding_4", 4)]);
+    }
+
+    #[test]
+    fn rows_fit_the_form_that_they_are_made_of() {
+        let forms = several();
+        for form in forms.all() {
+            let mut rows = form.no_rows();
+            rows.push_nothing();
+            rows.push_nothing();
+            for other in forms.all() {
+                assert_eq!(other.fits(&rows, 2), other == form, "{form:?} {other:?}");
+            }
+            assert!(!form.fits(&rows, 1), "{form:?}");
+        }
+        let cut = RowVectors::in_full(2, vec![1.0, 2.0, 3.0]);
+        assert!(!RowForm::Dense(vec![2]).fits(&cut, 1));
+        assert!(!RowForm::Dense(vec![2]).fits(&cut, 2));
+        let RowVectors::Several(all) = forms.no_rows() else {
+            panic!("one form of several");
+        };
+        assert_eq!(all.len(), 3);
+    }
+
+    #[test]
+    fn a_name_of_two_terms_is_the_index_of_neither() {
+        let names = ["[UNK]", "[1]", "a", "[1]"].map(String::from).into();
+        let forms = Forms::from(RowForm::of_kind(VectorKind::Sparse, 4)).with_terms(&names);
+        let terms = forms.first().maps().unwrap();
+        let found = ["[UNK]", "[1]", "a", "b"].map(|term| terms.index_of(term));
+        assert_eq!(found, [Some(0), None, Some(2), None]);
+    }
+
+    #[test]
+    fn a_kind_and_its_form_name_each_other() {
+        for kind in VectorKind::ALL {
+            let form = RowForm::of_kind(kind, 5);
+            assert_eq!((form.kind(), form.width()), (Some(kind), 5));
+            assert!(Forms::from(form).has(kind));
+        }
+        assert_eq!(RowForm::Scores(2).kind(), None);
+    }
+}

@@ -1,0 +1,297 @@
+//! Vectors of every form, read back from columns of Arrow's.
+
+use super::lists::{Vectors, element, is_list};
+use super::{RecordedColumns, StoredVector, TakeVector, in_full};
+use crate::writing::quantize::Dtype;
+use crate::writing::sparse::PARTS;
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, RecordBatch, StructArray};
+use arrow::datatypes::{DataType, Float32Type, Schema, UInt32Type};
+use embedctl_common::error::{Error, Place, Result};
+use embedctl_common::vectors::{FormColumns, RowForm, RowVectors, SparseRow, Terms, VectorKind};
+
+/// Whether a column of this type may hold vectors of that kind.
+fn holds(data: &DataType, kind: VectorKind) -> bool {
+    match kind {
+        VectorKind::Dense => element(data).is_some(),
+        VectorKind::Sparse => is_sparse(data),
+        VectorKind::Multi => of_tokens(data).is_some(),
+    }
+}
+
+/// Whether a column holds sparse vectors, as embedctl writes them.
+fn is_sparse(data: &DataType) -> bool {
+    let DataType::Struct(parts) = data else {
+        return false;
+    };
+    let is = |part: usize, item: DataType| {
+        let field = &parts[part];
+        let kind = matches!(field.data_type(), DataType::List(own) if *own.data_type() == item);
+        field.name() == PARTS[part] && kind
+    };
+    parts.len() == 2 && is(0, DataType::UInt32) && is(1, DataType::Float32)
+}
+
+/// The type of the vectors in a column of lists of vectors.
+fn of_tokens(data: &DataType) -> Option<&DataType> {
+    match data {
+        DataType::List(item) => Some(item.data_type())
+            .filter(|vector| matches!(vector, DataType::FixedSizeList(..)))
+            .filter(|vector| element(vector).is_some()),
+        _ => None,
+    }
+}
+
+/// The columns of vectors.
+pub(crate) fn vectors_in(schema: &Schema, recorded: &RecordedColumns) -> Vec<usize> {
+    let lists = || {
+        (schema.fields().iter().enumerate()).filter(|(_, it)| {
+            let is_named = || recorded.column(it.name()).is_some();
+            let Some(kind) = recorded.kind(it.name()) else {
+                return false;
+            };
+            // A number is one where its column is named as that of numbers.
+            let is_number = kind == VectorKind::Dense && !is_list(it.data_type());
+            holds(it.data_type(), kind) && (!is_number || is_named())
+        })
+    };
+    let names = || lists().map(|(_, field)| field.name().as_str());
+    let vectors = lists().filter(|(_, field)| recorded.takes(field.name(), names()));
+    vectors.map(|(index, _)| index).collect()
+}
+
+/// The places of these columns in `schema`; `None` where it lacks one, or it holds other vectors than such of float32 or
+/// float16.
+pub(crate) fn places(wanted: &[FormColumns], schema: &Schema) -> Option<Vec<usize>> {
+    let place = |form: &RowForm, (name, width): (&str, usize)| {
+        let (index, field) = schema.column_with_name(name)?;
+        let holds = match (form.written_as(), field.data_type()) {
+            (_, column) if form.maps().is_some() => matches!(column, DataType::Map(..)),
+            (VectorKind::Dense, column) => is_float(column, width),
+            (VectorKind::Sparse, column) => is_sparse(column),
+            (VectorKind::Multi, DataType::List(vector)) => is_float(vector.data_type(), width),
+            (VectorKind::Multi, _) => false,
+        };
+        holds.then_some(index)
+    };
+    let places = wanted
+        .iter()
+        .flat_map(|own| own.columns().map(|column| place(&own.form, column)));
+    places.collect()
+}
+
+/// Whether a column holds lists of floats, or floats, which may have that length.
+fn is_float(data: &DataType, width: usize) -> bool {
+    let fits = match data {
+        DataType::FixedSizeList(_, length) => usize::try_from(*length) == Ok(width),
+        _ => true,
+    };
+    fits && matches!(element(data), Some(Dtype::F32 | Dtype::F16))
+}
+
+/// A column of vectors of a batch, to be read row by row.
+enum VectorColumn<'a> {
+    /// A row has a vector, or a number.
+    Lists(Vectors<'a>, Dtype),
+    /// A row has indices and values.
+    Sparse(&'a StructArray),
+    /// A row has a map from terms to weights.
+    Maps(&'a MapArray, Terms),
+    /// A row has a vector for each token.
+    OfTokens(&'a ListArray, Vectors<'a>, Dtype),
+}
+
+impl<'a> VectorColumn<'a> {
+    /// `None` if its type is none of such vectors.
+    fn of(column: &'a ArrayRef, kind: VectorKind) -> Option<Self> {
+        match kind {
+            VectorKind::Sparse => column.as_struct_opt().map(Self::Sparse),
+            VectorKind::Multi => {
+                let lists = column.as_list_opt::<i32>()?;
+                let dtype = element(lists.values().data_type())?;
+                Some(Self::OfTokens(lists, Vectors::of(lists.values()), dtype))
+            }
+            VectorKind::Dense => {
+                let dtype = element(column.data_type())?;
+                Some(Self::Lists(Vectors::of(column), dtype))
+            }
+        }
+    }
+
+    /// The same for rows of `form`.
+    fn of_form(column: &'a ArrayRef, form: &RowForm) -> Option<Self> {
+        match form.maps() {
+            Some(terms) => Some(Self::Maps(column.as_map_opt()?, terms.clone())),
+            None => Self::of(column, form.written_as()),
+        }
+    }
+
+    /// Hands the vectors of a row to `take`; there are none where it is null. `first` is the number of the batch's first row,
+    /// and `width` that of a sparse vector in full.
+    fn read(
+        &self,
+        row: usize,
+        (column, first, width): (&str, u64, usize),
+        take: &mut TakeVector<'_>,
+    ) -> Result<()> {
+        let mut hand = |dtype, values: &[f32]| {
+            take(StoredVector {
+                column,
+                row: first + row as u64,
+                dtype,
+                values,
+            })
+        };
+        match self {
+            Self::Lists(vectors, dtype) => match vectors.get(row) {
+                Some(values) => hand(*dtype, values),
+                None => Ok(()),
+            },
+            Self::Sparse(parts) => {
+                let full = entries(parts, row, |row| {
+                    in_full(
+                        width,
+                        row.indices.iter().copied(),
+                        row.values.iter().copied(),
+                    )
+                });
+                match full {
+                    Some(Some(values)) => hand(Dtype::F32, &values),
+                    Some(None) => {
+                        let reason = format!(
+                            "row {row} of a batch has a sparse vector with an index beyond its width"
+                        );
+                        Err(Error::input(Place::file("the output"), reason))
+                    }
+                    None => Ok(()),
+                }
+            }
+            // Such columns are chosen by their form alone.
+            Self::Maps(..) => Ok(()),
+            Self::OfTokens(lists, vectors, dtype) => {
+                let own = token_places(lists, row).into_iter().flatten();
+                let mut own = own.filter_map(|place| vectors.get(place));
+                own.try_for_each(|values| hand(*dtype, values))
+            }
+        }
+    }
+
+    /// Appends the vectors of a row to `out`, which holds `width` numbers of it then, or so wide vectors; `None` where it has
+    /// none, or others.
+    fn push(&self, row: usize, width: usize, out: &mut RowVectors) -> Option<()> {
+        match (self, out) {
+            (Self::Lists(vectors, _), RowVectors::Dense { values, .. }) => {
+                let vector = vectors.get(row).filter(|it| it.len() == width)?;
+                values.extend(vector);
+            }
+            (Self::Sparse(parts), RowVectors::Sparse(rows)) => entries(parts, row, |own| {
+                let SparseRow { indices, values } = own;
+                let is_whole = indices.len() == values.len()
+                    && indices.is_sorted_by(|one, next| one < next)
+                    && indices.last().is_none_or(|last| (*last as usize) < width);
+                is_whole.then(|| rows.push(own))
+            })??,
+            (Self::Maps(maps, terms), RowVectors::Sparse(rows)) => {
+                let entries = maps.is_valid(row).then(|| maps.value(row))?;
+                let names = entries.column(0).as_string_opt::<i32>()?;
+                let values = entries.column(1).as_primitive_opt::<Float32Type>()?;
+                let mut found = Vec::with_capacity(names.len());
+                for (place, value) in values.values().iter().enumerate() {
+                    found.push((terms.index_of(names.value(place))?, *value));
+                }
+                found.sort_unstable_by_key(|(index, _)| *index);
+                let is_whole = found.is_sorted_by(|(one, _), (next, _)| one < next)
+                    && found
+                        .last()
+                        .is_none_or(|(last, _)| (*last as usize) < width);
+                is_whole.then(|| rows.push_entries(found))?;
+            }
+            (Self::OfTokens(lists, vectors, _), RowVectors::Multi(rows)) => {
+                let own = token_places(lists, row)?.map(|place| vectors.get(place));
+                let own = own.collect::<Option<Vec<&[f32]>>>()?;
+                let is_whole = own.iter().all(|one| one.len() == width);
+                is_whole.then(|| rows.push(&own.concat()))?;
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+/// What `take` makes of the entries of a row; `None` where it is null, or its parts are none of a sparse vector.
+fn entries<T>(parts: &StructArray, row: usize, take: impl FnOnce(SparseRow<'_>) -> T) -> Option<T> {
+    if parts.is_null(row) {
+        return None;
+    }
+    let list = |part: usize| Some(parts.column(part).as_list_opt::<i32>()?.value(row));
+    let (indices, values) = (list(0)?, list(1)?);
+    Some(take(SparseRow {
+        indices: &indices.as_primitive_opt::<UInt32Type>()?.values()[..],
+        values: &values.as_primitive_opt::<Float32Type>()?.values()[..],
+    }))
+}
+
+/// The places of a row's vectors among all; `None` where it is null.
+fn token_places(lists: &ListArray, row: usize) -> Option<std::ops::Range<usize>> {
+    let place = |at: usize| usize::try_from(*lists.value_offsets().get(at)?).ok();
+    lists.is_valid(row).then_some(place(row)?..place(row + 1)?)
+}
+
+/// Hands the vectors of a batch to `take`, row by row: those of all columns before those of the next row. `rows` counts the
+/// rows of the file so far.
+pub(crate) fn of_batch(
+    batch: &RecordBatch,
+    recorded: &RecordedColumns,
+    rows: &mut u64,
+    take: &mut TakeVector<'_>,
+) -> Result<()> {
+    let columns = vectors_in(batch.schema_ref(), recorded).into_iter();
+    let columns = columns.filter_map(|index| {
+        let name = batch.schema_ref().field(index).name().as_str();
+        let column = VectorColumn::of(batch.column(index), recorded.kind(name)?)?;
+        Some((name, recorded.width(name), column))
+    });
+    let columns: Vec<_> = columns.collect();
+    for row in 0..batch.num_rows() {
+        for (name, width, column) in &columns {
+            column.read(row, (name, *rows, *width), take)?;
+        }
+    }
+    *rows += batch.num_rows() as u64;
+    Ok(())
+}
+
+/// The vectors of all forms in a batch that has their columns.
+pub(crate) struct BatchRows<'a> {
+    /// The columns of each form, with the widths of their vectors.
+    forms: Vec<Vec<(VectorColumn<'a>, usize)>>,
+    none: RowVectors,
+}
+
+impl<'a> BatchRows<'a> {
+    /// Those of `batch`; columns that it lacks have no rows.
+    pub(crate) fn of(batch: &'a RecordBatch, wanted: &[FormColumns]) -> Self {
+        let columns = |own: &FormColumns| {
+            let columns = own.columns().filter_map(|(name, width)| {
+                let column = batch.column_by_name(name)?;
+                Some((VectorColumn::of_form(column, &own.form)?, width))
+            });
+            columns.collect()
+        };
+        Self {
+            forms: wanted.iter().map(columns).collect(),
+            none: FormColumns::no_rows(wanted),
+        }
+    }
+
+    /// The vectors of a row, alone; `None` where it has none, or one of them is not of its form.
+    pub(crate) fn get(&self, row: usize) -> Option<RowVectors> {
+        let mut out = self.none.same();
+        for (columns, out) in self.forms.iter().zip(out.kinds_mut()) {
+            for (column, width) in columns {
+                column.push(row, *width, out)?;
+            }
+            (out.len() == 1).then_some(())?;
+        }
+        Some(out)
+    }
+}
