@@ -17,21 +17,8 @@ use crate::output::OutputOptions;
 /// # Errors
 /// If the output's format is not known, or does not hold its type.
 pub(crate) fn of_output(model: &Model, output: &OutputOptions) -> Result<VectorIdentity> {
-    // An option that is added to an output decides here whether it changes values.
-    let OutputOptions {
-        dtype: _, // resolved below, with the format
-        calibration,
-        destination: _,
-        format: _,
-        force: _,
-        vector_type: _,
-        embedding_field: _,
-        nullable: _,
-        streams: _,
-        sparse_tokens: _, // the same weights under other names
-        names_files: _,   // a field beside the vectors
-    } = output;
-    let calibration = calibration.as_ref();
+    // `pipeline::fingerprint` asks of each option that is added to an output whether it changes values; such a one belongs here.
+    let calibration = output.calibration.as_ref();
     Ok(VectorIdentity {
         dtype: Some(output.resolved_dtype()?.name().to_owned()),
         calibration: calibration.map(|ranges| ranges.hash().hex().into()),

@@ -116,6 +116,7 @@ fn set_input(all: &mut Fingerprint, input: &InputOptions) {
 
 /// How rows are written. `source_columns`: records say where they stood.
 fn set_output(all: &mut Fingerprint, output: &OutputOptions, source_columns: bool) -> Result<()> {
+    // The same; one that changes values is a part of the identity, too.
     let OutputOptions {
         destination: _,
         format: _,
