@@ -660,7 +660,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__embed)
-            opts="-o -f -i -m -p -q -v -h --output --format --output-format --dtype --calibration --vector-type --sparse-tokens --embedding-column --embedding-field --overwrite --force --part-rows --shard --resume --reuse --dry-run --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --text-template --id-field --uuid --id-type --streams --keep --source-columns --limit --sample --seed --chunk --chunk-tokens --chunk-overlap --late --chunk-text --chunk-id --model --model-file --precision --weights --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --vectors --task --max-active-dims --pool-factor --provider --min-cosine --no-cache --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --max-record-bytes --on-error --rejects --fail-on-empty --stats --stats-interval --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-o -f -i -m -p -q -v -h --output --format --output-format --vector-type --embedding-column --embedding-field --overwrite --force --part-rows --shard --resume --reuse --dry-run --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --text-template --id-field --uuid --id-type --streams --keep --source-columns --limit --sample --seed --model --model-file --precision --weights --max-length --prompt --prompt-name --pooling --normalize --truncate-dim --dimensions --vectors --task --max-active-dims --pool-factor --dtype --calibration --sparse-tokens --chunk --chunk-tokens --chunk-overlap --late --chunk-text --chunk-id --provider --min-cosine --no-cache --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --max-record-bytes --on-error --rejects --fail-on-empty --stats --stats-interval --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -706,25 +706,6 @@ _embedctl() {
                     ;;
                 -f)
                     COMPREPLY=($(compgen -W "parquet arrow arrows npy npz jsonl jsonl.gz jsonl.zst pgcopy fbin i8bin u8bin" -- "${cur}"))
-                    return 0
-                    ;;
-                --dtype)
-                    COMPREPLY=($(compgen -W "f32 f16 int8 uint8 binary ubinary" -- "${cur}"))
-                    return 0
-                    ;;
-                --calibration)
-                    local oldifs
-                    if [ -n "${IFS+x}" ]; then
-                        oldifs="$IFS"
-                    fi
-                    IFS=$'\n'
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    if [ -n "${oldifs+x}" ]; then
-                        IFS="$oldifs"
-                    fi
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o filenames
-                    fi
                     return 0
                     ;;
                 --vector-type)
@@ -811,18 +792,6 @@ _embedctl() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --chunk)
-                    COMPREPLY=($(compgen -W "tokens sentences paragraphs markdown" -- "${cur}"))
-                    return 0
-                    ;;
-                --chunk-tokens)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --chunk-overlap)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
                 --model)
                     COMPREPLY=()
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
@@ -849,16 +818,8 @@ _embedctl() {
                     COMPREPLY=($(compgen -W "safetensors onnx" -- "${cur}"))
                     return 0
                     ;;
-                --pooling)
-                    COMPREPLY=($(compgen -W "cls max mean mean_sqrt_len_tokens weightedmean lasttoken" -- "${cur}"))
-                    return 0
-                    ;;
                 --max-length)
                     COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --normalize)
-                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
                     return 0
                     ;;
                 --prompt)
@@ -867,6 +828,14 @@ _embedctl() {
                     ;;
                 --prompt-name)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pooling)
+                    COMPREPLY=($(compgen -W "cls max mean mean_sqrt_len_tokens weightedmean lasttoken" -- "${cur}"))
+                    return 0
+                    ;;
+                --normalize)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
                     return 0
                     ;;
                 --dimensions)
@@ -890,6 +859,37 @@ _embedctl() {
                     return 0
                     ;;
                 --pool-factor)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --dtype)
+                    COMPREPLY=($(compgen -W "f32 f16 int8 uint8 binary ubinary" -- "${cur}"))
+                    return 0
+                    ;;
+                --calibration)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --chunk)
+                    COMPREPLY=($(compgen -W "tokens sentences paragraphs markdown" -- "${cur}"))
+                    return 0
+                    ;;
+                --chunk-tokens)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --chunk-overlap)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1568,7 +1568,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__score)
-            opts="-o -f -i -p -m -q -v -h --output --format --output-format --overwrite --force --part-rows --shard --resume --reuse --dry-run --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --text-template --id-field --uuid --id-type --streams --keep --source-columns --limit --seed --model-file --weights --max-length --prompt --prompt-name --provider --min-cosine --no-cache --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --max-record-bytes --on-error --rejects --fail-on-empty --stats --stats-interval --storage-option --query-column --query-field --softmax --top-labels --dtype --calibration --chunk --chunk-tokens --chunk-overlap --chunk-text --chunk-id --late --pooling --normalize --truncate-dim --dimensions --vectors --task --max-active-dims --pool-factor --sparse-tokens --model --embedding-column --embedding-field --vector-type --sample --precision --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-o -f -i -p -m -q -v -h --output --format --output-format --overwrite --force --part-rows --shard --resume --reuse --dry-run --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --text-template --id-field --uuid --id-type --streams --keep --source-columns --limit --seed --model-file --weights --max-length --prompt --prompt-name --query-column --query-field --softmax --top-labels --provider --min-cosine --no-cache --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --max-record-bytes --on-error --rejects --fail-on-empty --stats --stats-interval --storage-option --model --embedding-column --embedding-field --vector-type --sample --precision --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1704,6 +1704,18 @@ _embedctl() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --query-field)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --query-column)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --top-labels)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --provider)
                     COMPREPLY=($(compgen -W "auto native cpu cuda tensorrt tensorrt-rtx directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
                     return 0
@@ -1787,81 +1799,6 @@ _embedctl() {
                     return 0
                     ;;
                 --storage-option)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --query-field)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --query-column)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --top-labels)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --dtype)
-                    COMPREPLY=($(compgen -W "f32 f16 int8 uint8 binary ubinary" -- "${cur}"))
-                    return 0
-                    ;;
-                --calibration)
-                    local oldifs
-                    if [ -n "${IFS+x}" ]; then
-                        oldifs="$IFS"
-                    fi
-                    IFS=$'\n'
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    if [ -n "${oldifs+x}" ]; then
-                        IFS="$oldifs"
-                    fi
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o filenames
-                    fi
-                    return 0
-                    ;;
-                --chunk)
-                    COMPREPLY=($(compgen -W "tokens sentences paragraphs markdown" -- "${cur}"))
-                    return 0
-                    ;;
-                --chunk-tokens)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --chunk-overlap)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --pooling)
-                    COMPREPLY=($(compgen -W "cls max mean mean_sqrt_len_tokens weightedmean lasttoken" -- "${cur}"))
-                    return 0
-                    ;;
-                --normalize)
-                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
-                    return 0
-                    ;;
-                --dimensions)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --truncate-dim)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --vectors)
-                    COMPREPLY=($(compgen -W "dense sparse multi" -- "${cur}"))
-                    return 0
-                    ;;
-                --task)
-                    COMPREPLY=($(compgen -W "query document" -- "${cur}"))
-                    return 0
-                    ;;
-                --max-active-dims)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --pool-factor)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2100,7 +2037,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__serve)
-            opts="-m -p -q -v -h --listen --host --port --like --verify --api-key-file --served-model-name --allow-origin --allow-host --threads --max-body-bytes --max-inputs --max-queue --timeout --client-timeout --model --softmax --model-file --precision --weights --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --vectors --task --max-active-dims --pool-factor --provider --min-cosine --no-cache --device --provider-option --ort-lib --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-m -p -q -v -h --listen --host --port --like --verify --api-key-file --served-model-name --allow-origin --allow-host --threads --max-body-bytes --max-inputs --max-queue --timeout --client-timeout --model --softmax --model-file --precision --weights --max-length --prompt --prompt-name --pooling --normalize --truncate-dim --dimensions --vectors --task --max-active-dims --pool-factor --provider --min-cosine --no-cache --device --provider-option --ort-lib --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2203,16 +2140,8 @@ _embedctl() {
                     COMPREPLY=($(compgen -W "safetensors onnx" -- "${cur}"))
                     return 0
                     ;;
-                --pooling)
-                    COMPREPLY=($(compgen -W "cls max mean mean_sqrt_len_tokens weightedmean lasttoken" -- "${cur}"))
-                    return 0
-                    ;;
                 --max-length)
                     COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --normalize)
-                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
                     return 0
                     ;;
                 --prompt)
@@ -2221,6 +2150,14 @@ _embedctl() {
                     ;;
                 --prompt-name)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pooling)
+                    COMPREPLY=($(compgen -W "cls max mean mean_sqrt_len_tokens weightedmean lasttoken" -- "${cur}"))
+                    return 0
+                    ;;
+                --normalize)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
                     return 0
                     ;;
                 --dimensions)
@@ -2317,7 +2254,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__verify__subcmd__model)
-            opts="-i -p -q -v -h --against --texts --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --model-file --precision --weights --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --vectors --task --max-active-dims --pool-factor --provider --min-cosine --no-cache --device --provider-option --ort-lib --storage-option --query-column --query-field --scores --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-i -p -q -v -h --against --texts --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --model-file --precision --weights --max-length --prompt --prompt-name --pooling --normalize --truncate-dim --dimensions --vectors --task --max-active-dims --pool-factor --provider --min-cosine --no-cache --device --provider-option --ort-lib --storage-option --query-column --query-field --scores --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2397,16 +2334,8 @@ _embedctl() {
                     COMPREPLY=($(compgen -W "safetensors onnx" -- "${cur}"))
                     return 0
                     ;;
-                --pooling)
-                    COMPREPLY=($(compgen -W "cls max mean mean_sqrt_len_tokens weightedmean lasttoken" -- "${cur}"))
-                    return 0
-                    ;;
                 --max-length)
                     COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --normalize)
-                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
                     return 0
                     ;;
                 --prompt)
@@ -2415,6 +2344,14 @@ _embedctl() {
                     ;;
                 --prompt-name)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pooling)
+                    COMPREPLY=($(compgen -W "cls max mean mean_sqrt_len_tokens weightedmean lasttoken" -- "${cur}"))
+                    return 0
+                    ;;
+                --normalize)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
                     return 0
                     ;;
                 --dimensions)

@@ -68,13 +68,6 @@ pgcopy\t'Rows for PostgreSQL\'s COPY ... WITH (FORMAT binary), vectors in pgvect
 fbin\t'A matrix: rows and width as u32, then float32 (DiskANN, cuVS, usearch), with its rows\' ids beside it'
 i8bin\t'The same with int8'
 u8bin\t'The same with uint8'"
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dtype -d 'Type of the vector components [default: f32; int8 for i8bin, uint8 for u8bin]' -r -f -a "f32\t''
-f16\t''
-int8\t''
-uint8\t''
-binary\t''
-ubinary\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l calibration -d 'File with the range of each component, for quantization to int8 and uint8' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l vector-type -d 'List type of the vectors in Parquet and Arrow [default: fixed; list in Parquet with --on-error null]' -r -f -a "fixed\t'Fixed-size lists'
 list\t'Variable-size lists, for readers without fixed-size lists (Spark)'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l embedding-field -l embedding-column -d 'Name of the vector column [default: embedding]' -r
@@ -104,12 +97,6 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l keep -d 'Inp
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l limit -d 'Read only the first N records; 0: all [default: all; 1,000 with --dry-run]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l sample -d 'Embed a random sample of N records, in input order' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l seed -d 'Seed of --sample' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk -d 'Split texts that are too long for the model into chunks, one row each' -r -f -a "tokens\t'Split between words: as many tokens per chunk as fit'
-sentences\t'Split between sentences: as many whole sentences per chunk as fit'
-paragraphs\t'Split at blank lines: as many whole paragraphs per chunk as fit'
-markdown\t'Split Markdown at headings, then between blocks; a heading stays with its text'"
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk-tokens -d 'Most tokens per chunk [default: the model\'s limit]' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk-overlap -d 'Tokens that a chunk repeats from the end of the previous one [default: 0]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s m -l model -d 'Hub id (org/name or org/name@revision) or a folder' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l model-file -d 'ONNX file of the model, such as onnx/model_fp16.onnx' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l precision -d 'Precision of the arithmetic, or of the model\'s ONNX file [default: fp32]' -r -f -a "fp32\t''
@@ -123,17 +110,17 @@ q4f16\t''
 bnb4\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l weights -d 'Kind of weights to take: safetensors, or onnx [default: as suits the provider]' -r -f -a "safetensors\t''
 onnx\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l max-length -d 'Most tokens per record; longer records are truncated and counted' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l prompt -d 'Text to put before every record' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l prompt-name -d 'Name of one of the model\'s prompts, such as query' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l pooling -d 'Pooling mode; several, separated by commas, are concatenated' -r -f -a "cls\t''
 max\t''
 mean\t''
 mean_sqrt_len_tokens\t''
 weightedmean\t''
 lasttoken\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l max-length -d 'Most tokens per record; longer records are truncated and counted' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l normalize -d 'Whether to scale vectors to length 1; overrides the model\'s files' -r -f -a "true\t''
 false\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l prompt -d 'Text to put before every record' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l prompt-name -d 'Name of one of the model\'s prompts, such as query' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dimensions -l truncate-dim -d 'Components of a vector to keep (Matryoshka models)' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l vectors -d 'Kinds of vectors: dense, sparse, or multi, where the model\'s files leave it open [default: dense]' -r -f -a "dense\t''
 sparse\t''
@@ -142,6 +129,19 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l task -d 'Wha
 document\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l max-active-dims -d 'Entries of a sparse vector to keep: those of the greatest magnitude [default: as in the model\'s files]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l pool-factor -d 'Keep about one in N vectors of a document\'s tokens, where each token has one (a number of at least 1)' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dtype -d 'Type of the vector components [default: f32; int8 for i8bin, uint8 for u8bin]' -r -f -a "f32\t''
+f16\t''
+int8\t''
+uint8\t''
+binary\t''
+ubinary\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l calibration -d 'File with the range of each component, for quantization to int8 and uint8' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk -d 'Split texts that are too long for the model into chunks, one row each' -r -f -a "tokens\t'Split between words: as many tokens per chunk as fit'
+sentences\t'Split between sentences: as many whole sentences per chunk as fit'
+paragraphs\t'Split at blank lines: as many whole paragraphs per chunk as fit'
+markdown\t'Split Markdown at headings, then between blocks; a heading stays with its text'"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk-tokens -d 'Most tokens per chunk [default: the model\'s limit]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk-overlap -d 'Tokens that a chunk repeats from the end of the previous one [default: 0]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s p -l provider -d 'Execution providers in order of preference, or auto' -r -f -a "auto\t''
 native\t''
 cpu\t''
@@ -181,13 +181,13 @@ always\t''
 never\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l cache-dir -d 'Folder of the Hub\'s model cache' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l config -d 'Settings file; no other file is read' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l sparse-tokens -d 'Write sparse vectors as maps from tokens to weights, as Elasticsearch and OpenSearch take them'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l force -l overwrite -d 'Replace OUT if it exists'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l resume -d 'Resume an earlier run of the same command'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dry-run -d 'Read the first 1,000 records (or --limit), describe the run, and write nothing'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l uuid -d 'Add the column uuid: a UUID of each row, the same in every run'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l streams -d 'Answer one Arrow stream after another, each with its own schema, until standard input closes'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l source-columns -d 'Add the columns file and line with the place of each record in the input'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l sparse-tokens -d 'Write sparse vectors as maps from tokens to weights, as Elasticsearch and OpenSearch take them'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l late -d 'Late chunking: run each text whole, and pool the states of each chunk\'s tokens'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk-text -d 'Add the column chunk_text with the text of each chunk'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk-id -d 'Add the column chunk_id, a key of each chunk: ID#CHUNK, such as 17#0'
@@ -226,17 +226,17 @@ q4f16\t''
 bnb4\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l weights -d 'Kind of weights to take: safetensors, or onnx [default: as suits the provider]' -r -f -a "safetensors\t''
 onnx\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l max-length -d 'Most tokens per record; longer records are truncated and counted' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l prompt -d 'Text to put before every record' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l prompt-name -d 'Name of one of the model\'s prompts, such as query' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l pooling -d 'Pooling mode; several, separated by commas, are concatenated' -r -f -a "cls\t''
 max\t''
 mean\t''
 mean_sqrt_len_tokens\t''
 weightedmean\t''
 lasttoken\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l max-length -d 'Most tokens per record; longer records are truncated and counted' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l normalize -d 'Whether to scale vectors to length 1; overrides the model\'s files' -r -f -a "true\t''
 false\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l prompt -d 'Text to put before every record' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l prompt-name -d 'Name of one of the model\'s prompts, such as query' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l dimensions -l truncate-dim -d 'Components of a vector to keep (Matryoshka models)' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l vectors -d 'Kinds of vectors: dense, sparse, or multi, where the model\'s files leave it open [default: dense]' -r -f -a "dense\t''
 sparse\t''
@@ -509,17 +509,17 @@ q4f16\t''
 bnb4\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l weights -d 'Kind of weights to take: safetensors, or onnx [default: as suits the provider]' -r -f -a "safetensors\t''
 onnx\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l max-length -d 'Most tokens per record; longer records are truncated and counted' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l prompt -d 'Text to put before every record' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l prompt-name -d 'Name of one of the model\'s prompts, such as query' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l pooling -d 'Pooling mode; several, separated by commas, are concatenated' -r -f -a "cls\t''
 max\t''
 mean\t''
 mean_sqrt_len_tokens\t''
 weightedmean\t''
 lasttoken\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l max-length -d 'Most tokens per record; longer records are truncated and counted' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l normalize -d 'Whether to scale vectors to length 1; overrides the model\'s files' -r -f -a "true\t''
 false\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l prompt -d 'Text to put before every record' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l prompt-name -d 'Name of one of the model\'s prompts, such as query' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l dimensions -l truncate-dim -d 'Components of a vector to keep (Matryoshka models)' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l vectors -d 'Kinds of vectors: dense, sparse, or multi, where the model\'s files leave it open [default: dense]' -r -f -a "dense\t''
 sparse\t''
@@ -773,6 +773,8 @@ onnx\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l max-length -d 'Most tokens per record; longer records are truncated and counted' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l prompt -d 'Text to put before every record' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l prompt-name -d 'Name of one of the model\'s prompts, such as query' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l query-field -l query-column -d 'Field or column that holds the query of a pair; nested as a.b [default: texts are scored alone]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l top-labels -d 'Add the columns top_labels and top_scores: the N highest scores, highest first' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s p -l provider -d 'Execution providers in order of preference, or auto' -r -f -a "auto\t''
 native\t''
 cpu\t''
@@ -802,37 +804,6 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l rejects -d '
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l stats -d 'JSON file for the summary, written during the run and at its end' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l stats-interval -d 'Seconds between two updates of --stats' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l storage-option -d 'Setting of the object stores, such as aws_region=eu-west-1; may be repeated' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l query-field -l query-column -d 'Field or column that holds the query of a pair; nested as a.b [default: texts are scored alone]' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l top-labels -d 'Add the columns top_labels and top_scores: the N highest scores, highest first' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l dtype -d 'Type of the vector components [default: f32; int8 for i8bin, uint8 for u8bin]' -r -f -a "f32\t''
-f16\t''
-int8\t''
-uint8\t''
-binary\t''
-ubinary\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l calibration -d 'File with the range of each component, for quantization to int8 and uint8' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l chunk -d 'Split texts that are too long for the model into chunks, one row each' -r -f -a "tokens\t'Split between words: as many tokens per chunk as fit'
-sentences\t'Split between sentences: as many whole sentences per chunk as fit'
-paragraphs\t'Split at blank lines: as many whole paragraphs per chunk as fit'
-markdown\t'Split Markdown at headings, then between blocks; a heading stays with its text'"
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l chunk-tokens -d 'Most tokens per chunk [default: the model\'s limit]' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l chunk-overlap -d 'Tokens that a chunk repeats from the end of the previous one [default: 0]' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l pooling -d 'Pooling mode; several, separated by commas, are concatenated' -r -f -a "cls\t''
-max\t''
-mean\t''
-mean_sqrt_len_tokens\t''
-weightedmean\t''
-lasttoken\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l normalize -d 'Whether to scale vectors to length 1; overrides the model\'s files' -r -f -a "true\t''
-false\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l dimensions -l truncate-dim -d 'Components of a vector to keep (Matryoshka models)' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l vectors -d 'Kinds of vectors: dense, sparse, or multi, where the model\'s files leave it open [default: dense]' -r -f -a "dense\t''
-sparse\t''
-multi\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l task -d 'What the texts are: query, or document; or a task of the model\'s own (embedctl info MODEL lists them)' -r -f -a "query\t''
-document\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l max-active-dims -d 'Entries of a sparse vector to keep: those of the greatest magnitude [default: as in the model\'s files]' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l pool-factor -d 'Keep about one in N vectors of a document\'s tokens, where each token has one (a number of at least 1)' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s m -l model -d 'Hub id (org/name or org/name@revision) or a folder' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l embedding-field -l embedding-column -d 'Name of the column of scores [default: score, or scores]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l vector-type -d 'List type of several scores in Parquet and Arrow [default: fixed; list in Parquet with --on-error null]' -r -f -a "fixed\t'Fixed-size lists'
@@ -863,13 +834,9 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l dry-run -d '
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l uuid -d 'Add the column uuid: a UUID of each row, the same in every run'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l streams -d 'Answer one Arrow stream after another, each with its own schema, until standard input closes'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l source-columns -d 'Add the columns file and line with the place of each record in the input'
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l softmax -d 'Turn several scores of a record into probabilities, whose sum is 1'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l no-cache -d 'Neither read nor keep packed weights in the user\'s cache'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l fail-on-empty -d 'Fail and write nothing if there is no record to embed'
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l softmax -d 'Turn several scores of a record into probabilities, whose sum is 1'
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l chunk-text -d 'Add the column chunk_text with the text of each chunk'
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l chunk-id -d 'Add the column chunk_id, a key of each chunk: ID#CHUNK, such as 17#0'
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l late -d 'Late chunking: run each text whole, and pool the states of each chunk\'s tokens'
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l sparse-tokens -d 'Write sparse vectors as maps from tokens to weights, as Elasticsearch and OpenSearch take them'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s q -l quiet -d 'Show only errors and rejected records'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s v -l verbose -d 'Show more: load time, skipped libraries and why'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l offline -d 'Never use the network: models must be in the cache'
