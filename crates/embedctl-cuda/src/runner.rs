@@ -3,6 +3,7 @@
 mod attention;
 mod experts;
 mod numbers;
+mod plan;
 mod steps;
 
 use std::ops::Range;
@@ -11,9 +12,9 @@ use std::sync::Arc;
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_native::Rows;
 
-pub(crate) use self::attention::AttentionPlan;
 use self::experts::ExpertMemory;
 use self::numbers::BatchParts;
+pub(crate) use self::plan::AttentionPlan;
 use crate::arguments::{PoolArguments, TermsArguments};
 use crate::card::Card;
 use crate::kernels::{Kernel, Kernels};

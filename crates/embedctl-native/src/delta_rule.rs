@@ -60,11 +60,6 @@ impl DeltaWeights {
         self.filters.len() + 4 * self.rule.value_heads * state
     }
 
-    /// Floats of a thread's memory for it.
-    pub(super) fn state_floats(rule: &DeltaRule) -> usize {
-        DeltaHead::state_floats(rule.key_size)
-    }
-
     /// Runs a row. `parts` has, for each token, what the products in front of the rule give
     /// ([`DeltaRule::inputs`]) and is used up; `out` gets `[tokens, values]`. The crew's threads share the heads.
     pub(super) fn run(

@@ -6,10 +6,9 @@ use std::sync::Mutex;
 
 use super::architecture::Architecture;
 use super::crew::{Crew, Helpers, piece};
-use super::delta_rule::DeltaWeights;
 use super::disentangled::RelativeScratch;
 use super::experts::ExpertScratch;
-use super::kernels::{AttentionScratch, CacheLines, Operand};
+use super::kernels::{AttentionScratch, CacheLines, DeltaHead, Operand};
 use super::latent::LatentScratch;
 use super::relative_bias;
 use super::room::{grow, largest_block};
@@ -119,7 +118,8 @@ impl ThreadScratch {
     }
 
     fn delta_floats(architecture: &Architecture) -> usize {
-        (architecture.delta_rule.as_ref()).map_or(0, DeltaWeights::state_floats)
+        let rule = architecture.delta_rule.as_ref();
+        rule.map_or(0, |rule| DeltaHead::state_floats(rule.key_size))
     }
 
     /// Room for a piece of `tokens` tokens, and for attention over a row of `longest`.

@@ -7,6 +7,7 @@ use embedctl_common::error::Cause;
 use serde::Serialize;
 use serde_json::json;
 
+use crate::model::MissingHead;
 use crate::queue::RowFailure;
 
 /// Why a request is refused.
@@ -121,6 +122,12 @@ pub(crate) struct ApiError {
     pub param: Option<&'static str>,
     /// Seconds after which it may be tried again.
     pub retry_after: Option<u64>,
+}
+
+impl From<MissingHead> for ApiError {
+    fn from(MissingHead(reason): MissingHead) -> Self {
+        Self::new(ApiRefusal::Head, reason)
+    }
 }
 
 impl ApiError {

@@ -11,8 +11,6 @@ use embedctl_model::score::ScoreForm;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::answer::{ApiError, ApiRefusal};
-
 /// A model, as requests and answers need to know it.
 #[derive(Debug, Clone)]
 pub struct ModelCard {
@@ -59,8 +57,8 @@ impl ModelCard {
         }
     }
 
-    /// Refuses a route that answers with the numbers of models of these types, where the model is of another one.
-    pub(crate) fn check_type(&self, types: &[&str]) -> Result<(), ApiError> {
+    /// Why a route that answers with the numbers of models of these types is of no use, where the model is of another one.
+    pub(crate) fn check_type(&self, types: &[&str]) -> Result<(), MissingHead> {
         let own = self.model_type();
         if types.contains(&own) {
             return Ok(());
@@ -71,9 +69,13 @@ impl ModelCard {
         let reason = format!(
             "the model {id} has no head that gives {wanted}: it gives {gives}; use {routes}"
         );
-        Err(ApiError::new(ApiRefusal::Head, reason))
+        Err(MissingHead(reason))
     }
 }
+
+/// Why the model has no head for a route.
+#[derive(Debug)]
+pub(crate) struct MissingHead(pub String);
 
 /// The numbers that models of this type give for a row, and the routes that answer with them.
 fn given_by(model_type: &str) -> (&'static str, &'static str) {

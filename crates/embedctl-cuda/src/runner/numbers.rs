@@ -7,7 +7,7 @@ use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::MAX_LENGTH;
 use embedctl_native::{Rows, unknown_id, unknown_type};
 
-use super::attention::{ANY_QUERIES, AttentionPlan, LONG_QUERIES};
+use super::plan::{ANY_QUERIES, AttentionPlan, LONG_QUERIES};
 use crate::arguments::Work;
 use crate::pooling::Pooling;
 use crate::program::{Program, int};
