@@ -43,6 +43,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Write a model''s network as an ONNX file')
             [CompletionResult]::new('inspect', 'inspect', [CompletionResultType]::ParameterValue, 'Check files of vectors: their origin, their health, and whether they can be mixed')
             [CompletionResult]::new('search', 'search', [CompletionResultType]::ParameterValue, 'Find the rows of an output that are nearest to a query')
+            [CompletionResult]::new('compare', 'compare', [CompletionResultType]::ParameterValue, 'Show whether two outputs find the same rows')
             [CompletionResult]::new('verify-model', 'verify-model', [CompletionResultType]::ParameterValue, 'Compare a model''s vectors with reference vectors from sentence-transformers')
             [CompletionResult]::new('devices', 'devices', [CompletionResultType]::ParameterValue, 'Show hardware, runtimes and working providers, and why the others do not work')
             [CompletionResult]::new('bench', 'bench', [CompletionResultType]::ParameterValue, 'Measure the speed of a model on this machine, and its bottleneck')
@@ -343,6 +344,33 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
+        'embedctl;compare' {
+            [CompletionResult]::new('--with', '--with', [CompletionResultType]::ParameterName, 'Forms of A to compare it with: a type, a width as 256d, or both as 256d+int8; separated by commas')
+            [CompletionResult]::new('-k', '-k', [CompletionResultType]::ParameterName, 'Numbers of nearest rows to compare')
+            [CompletionResult]::new('--sample', '--sample', [CompletionResultType]::ParameterName, 'Rows whose neighbours are compared; the same ones each time')
+            [CompletionResult]::new('--queries', '--queries', [CompletionResultType]::ParameterName, 'File of queries in place of rows, in an input format of embed; each output''s own model embeds them')
+            [CompletionResult]::new('--differing', '--differing', [CompletionResultType]::ParameterName, 'Rows to list whose neighbours differ most')
+            [CompletionResult]::new('--plot', '--plot', [CompletionResultType]::ParameterName, 'Also plot the shares: FILE.svg, replaced if it exists')
+            [CompletionResult]::new('--vectors', '--vectors', [CompletionResultType]::ParameterName, 'Kind of vectors to compare, where rows have several: dense, sparse or multi')
+            [CompletionResult]::new('-p', '-p', [CompletionResultType]::ParameterName, 'Execution providers in order of preference, or auto')
+            [CompletionResult]::new('--provider', '--provider', [CompletionResultType]::ParameterName, 'Execution providers in order of preference, or auto')
+            [CompletionResult]::new('--storage-option', '--storage-option', [CompletionResultType]::ParameterName, 'Setting of the object stores, such as aws_region=eu-west-1; may be repeated')
+            [CompletionResult]::new('--progress', '--progress', [CompletionResultType]::ParameterName, 'Show progress: on a terminal, always, or never')
+            [CompletionResult]::new('--log-format', '--log-format', [CompletionResultType]::ParameterName, 'Format of messages on standard error; json prints one object per line')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Colour messages; ''auto'' respects NO_COLOR')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Folder of the Hub''s model cache')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Settings file; no other file is read')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print one JSON object instead of tables')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Show only errors and rejected records')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Show only errors and rejected records')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Show more: load time, skipped libraries and why')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Show more: load time, skipped libraries and why')
+            [CompletionResult]::new('--offline', '--offline', [CompletionResultType]::ParameterName, 'Never use the network: models must be in the cache')
+            [CompletionResult]::new('--no-config', '--no-config', [CompletionResultType]::ParameterName, 'Read no settings files')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
         'embedctl;verify-model' {
             [CompletionResult]::new('--against', '--against', [CompletionResultType]::ParameterName, 'Reference vectors, one row per text: .npy, .npz, an output of embed, or an address (s3://, gs://, az://, https://, hf://)')
             [CompletionResult]::new('--texts', '--texts', [CompletionResultType]::ParameterName, 'Texts of the reference vectors, in an input format of embed [default: VECTORS with the extension .jsonl or .txt]')
@@ -607,6 +635,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Write a model''s network as an ONNX file')
             [CompletionResult]::new('inspect', 'inspect', [CompletionResultType]::ParameterValue, 'Check files of vectors: their origin, their health, and whether they can be mixed')
             [CompletionResult]::new('search', 'search', [CompletionResultType]::ParameterValue, 'Find the rows of an output that are nearest to a query')
+            [CompletionResult]::new('compare', 'compare', [CompletionResultType]::ParameterValue, 'Show whether two outputs find the same rows')
             [CompletionResult]::new('verify-model', 'verify-model', [CompletionResultType]::ParameterValue, 'Compare a model''s vectors with reference vectors from sentence-transformers')
             [CompletionResult]::new('devices', 'devices', [CompletionResultType]::ParameterValue, 'Show hardware, runtimes and working providers, and why the others do not work')
             [CompletionResult]::new('bench', 'bench', [CompletionResultType]::ParameterValue, 'Measure the speed of a model on this machine, and its bottleneck')
@@ -636,6 +665,9 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             break
         }
         'embedctl;help;search' {
+            break
+        }
+        'embedctl;help;compare' {
             break
         }
         'embedctl;help;verify-model' {

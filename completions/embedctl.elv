@@ -40,6 +40,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand export 'Write a model''s network as an ONNX file'
             cand inspect 'Check files of vectors: their origin, their health, and whether they can be mixed'
             cand search 'Find the rows of an output that are nearest to a query'
+            cand compare 'Show whether two outputs find the same rows'
             cand verify-model 'Compare a model''s vectors with reference vectors from sentence-transformers'
             cand devices 'Show hardware, runtimes and working providers, and why the others do not work'
             cand bench 'Measure the speed of a model on this machine, and its bottleneck'
@@ -332,6 +333,32 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
+        &'embedctl;compare'= {
+            cand --with 'Forms of A to compare it with: a type, a width as 256d, or both as 256d+int8; separated by commas'
+            cand -k 'Numbers of nearest rows to compare'
+            cand --sample 'Rows whose neighbours are compared; the same ones each time'
+            cand --queries 'File of queries in place of rows, in an input format of embed; each output''s own model embeds them'
+            cand --differing 'Rows to list whose neighbours differ most'
+            cand --plot 'Also plot the shares: FILE.svg, replaced if it exists'
+            cand --vectors 'Kind of vectors to compare, where rows have several: dense, sparse or multi'
+            cand -p 'Execution providers in order of preference, or auto'
+            cand --provider 'Execution providers in order of preference, or auto'
+            cand --storage-option 'Setting of the object stores, such as aws_region=eu-west-1; may be repeated'
+            cand --progress 'Show progress: on a terminal, always, or never'
+            cand --log-format 'Format of messages on standard error; json prints one object per line'
+            cand --color 'Colour messages; ''auto'' respects NO_COLOR'
+            cand --cache-dir 'Folder of the Hub''s model cache'
+            cand --config 'Settings file; no other file is read'
+            cand --json 'Print one JSON object instead of tables'
+            cand -q 'Show only errors and rejected records'
+            cand --quiet 'Show only errors and rejected records'
+            cand -v 'Show more: load time, skipped libraries and why'
+            cand --verbose 'Show more: load time, skipped libraries and why'
+            cand --offline 'Never use the network: models must be in the cache'
+            cand --no-config 'Read no settings files'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
         &'embedctl;verify-model'= {
             cand --against 'Reference vectors, one row per text: .npy, .npz, an output of embed, or an address (s3://, gs://, az://, https://, hf://)'
             cand --texts 'Texts of the reference vectors, in an input format of embed [default: VECTORS with the extension .jsonl or .txt]'
@@ -589,6 +616,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand export 'Write a model''s network as an ONNX file'
             cand inspect 'Check files of vectors: their origin, their health, and whether they can be mixed'
             cand search 'Find the rows of an output that are nearest to a query'
+            cand compare 'Show whether two outputs find the same rows'
             cand verify-model 'Compare a model''s vectors with reference vectors from sentence-transformers'
             cand devices 'Show hardware, runtimes and working providers, and why the others do not work'
             cand bench 'Measure the speed of a model on this machine, and its bottleneck'
@@ -611,6 +639,8 @@ set edit:completion:arg-completer[embedctl] = {|@words|
         &'embedctl;help;inspect'= {
         }
         &'embedctl;help;search'= {
+        }
+        &'embedctl;help;compare'= {
         }
         &'embedctl;help;verify-model'= {
         }

@@ -47,6 +47,7 @@ complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "info" -d 'Describ
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "export" -d 'Write a model\'s network as an ONNX file'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "inspect" -d 'Check files of vectors: their origin, their health, and whether they can be mixed'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "search" -d 'Find the rows of an output that are nearest to a query'
+complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "compare" -d 'Show whether two outputs find the same rows'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "verify-model" -d 'Compare a model\'s vectors with reference vectors from sentence-transformers'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "devices" -d 'Show hardware, runtimes and working providers, and why the others do not work'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "bench" -d 'Measure the speed of a model on this machine, and its bottleneck'
@@ -481,6 +482,45 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand search" -s v -l verbos
 complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l offline -d 'Never use the network: models must be in the cache'
 complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand search" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c embedctl -n "__fish_embedctl_using_subcommand compare" -l with -d 'Forms of A to compare it with: a type, a width as 256d, or both as 256d+int8; separated by commas' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand compare" -s k -d 'Numbers of nearest rows to compare' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand compare" -l sample -d 'Rows whose neighbours are compared; the same ones each time' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand compare" -l queries -d 'File of queries in place of rows, in an input format of embed; each output\'s own model embeds them' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand compare" -l differing -d 'Rows to list whose neighbours differ most' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand compare" -l plot -d 'Also plot the shares: FILE.svg, replaced if it exists' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand compare" -l vectors -d 'Kind of vectors to compare, where rows have several: dense, sparse or multi' -r -f -a "dense\t''
+sparse\t''
+multi\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand compare" -s p -l provider -d 'Execution providers in order of preference, or auto' -r -f -a "auto\t''
+native\t''
+cpu\t''
+cuda\t''
+tensorrt\t''
+tensorrt-rtx\t''
+directml\t''
+coreml\t''
+openvino\t''
+webgpu\t''
+xnnpack\t''
+migraphx\t''
+rten\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand compare" -l storage-option -d 'Setting of the object stores, such as aws_region=eu-west-1; may be repeated' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand compare" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand compare" -l log-format -d 'Format of messages on standard error; json prints one object per line' -r -f -a "text\t''
+json\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand compare" -l color -d 'Colour messages; \'auto\' respects NO_COLOR' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand compare" -l cache-dir -d 'Folder of the Hub\'s model cache' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand compare" -l config -d 'Settings file; no other file is read' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand compare" -l json -d 'Print one JSON object instead of tables'
+complete -c embedctl -n "__fish_embedctl_using_subcommand compare" -s q -l quiet -d 'Show only errors and rejected records'
+complete -c embedctl -n "__fish_embedctl_using_subcommand compare" -s v -l verbose -d 'Show more: load time, skipped libraries and why'
+complete -c embedctl -n "__fish_embedctl_using_subcommand compare" -l offline -d 'Never use the network: models must be in the cache'
+complete -c embedctl -n "__fish_embedctl_using_subcommand compare" -l no-config -d 'Read no settings files'
+complete -c embedctl -n "__fish_embedctl_using_subcommand compare" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l against -d 'Reference vectors, one row per text: .npy, .npz, an output of embed, or an address (s3://, gs://, az://, https://, hf://)' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l texts -d 'Texts of the reference vectors, in an input format of embed [default: VECTORS with the extension .jsonl or .txt]' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
@@ -842,18 +882,19 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s v -l verbose
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l offline -d 'Never use the network: models must be in the cache'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "embed" -d 'Embed the records of files or of standard input'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "serve" -d 'Serve a model\'s vectors or scores over HTTP, as embed and score compute them'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "download" -d 'Download and verify models from the Hugging Face Hub'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "info" -d 'Describe a model, and the providers that run it on this machine'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "export" -d 'Write a model\'s network as an ONNX file'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "inspect" -d 'Check files of vectors: their origin, their health, and whether they can be mixed'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "search" -d 'Find the rows of an output that are nearest to a query'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "verify-model" -d 'Compare a model\'s vectors with reference vectors from sentence-transformers'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "devices" -d 'Show hardware, runtimes and working providers, and why the others do not work'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "bench" -d 'Measure the speed of a model on this machine, and its bottleneck'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "config" -d 'Show the settings in effect and the source of each'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "completions" -d 'Print a shell\'s completion script'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "man" -d 'Print the manual page (roff)'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "score" -d 'Score pairs of texts with a reranker, or single texts with a classifier'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search compare verify-model devices bench config completions man score" -f -a "embed" -d 'Embed the records of files or of standard input'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search compare verify-model devices bench config completions man score" -f -a "serve" -d 'Serve a model\'s vectors or scores over HTTP, as embed and score compute them'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search compare verify-model devices bench config completions man score" -f -a "download" -d 'Download and verify models from the Hugging Face Hub'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search compare verify-model devices bench config completions man score" -f -a "info" -d 'Describe a model, and the providers that run it on this machine'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search compare verify-model devices bench config completions man score" -f -a "export" -d 'Write a model\'s network as an ONNX file'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search compare verify-model devices bench config completions man score" -f -a "inspect" -d 'Check files of vectors: their origin, their health, and whether they can be mixed'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search compare verify-model devices bench config completions man score" -f -a "search" -d 'Find the rows of an output that are nearest to a query'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search compare verify-model devices bench config completions man score" -f -a "compare" -d 'Show whether two outputs find the same rows'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search compare verify-model devices bench config completions man score" -f -a "verify-model" -d 'Compare a model\'s vectors with reference vectors from sentence-transformers'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search compare verify-model devices bench config completions man score" -f -a "devices" -d 'Show hardware, runtimes and working providers, and why the others do not work'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search compare verify-model devices bench config completions man score" -f -a "bench" -d 'Measure the speed of a model on this machine, and its bottleneck'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search compare verify-model devices bench config completions man score" -f -a "config" -d 'Show the settings in effect and the source of each'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search compare verify-model devices bench config completions man score" -f -a "completions" -d 'Print a shell\'s completion script'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search compare verify-model devices bench config completions man score" -f -a "man" -d 'Print the manual page (roff)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search compare verify-model devices bench config completions man score" -f -a "score" -d 'Score pairs of texts with a reranker, or single texts with a classifier'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search compare verify-model devices bench config completions man score" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

@@ -2,7 +2,7 @@
 //! SVG by hand, legible on light and dark backgrounds: the crate `plotters` supports neither style sheets nor stacked
 //! bars, and the rest of a chart is a few lines of text.
 
-mod chart;
+pub(crate) mod chart;
 #[cfg(test)]
 #[path = "plot_tests.rs"]
 mod tests;

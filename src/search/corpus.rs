@@ -36,7 +36,8 @@ pub struct Corpus {
     column: Option<String>,
     /// The kind of vectors as they are stored.
     stored: VectorKind,
-    decoder: Decoder,
+    pub(super) decoder: Decoder,
+    dtype: Dtype,
     /// Components of a vector, where that is known.
     pub(super) dimensions: Option<usize>,
 }
@@ -118,6 +119,7 @@ impl Corpus {
             has_several: count > 1,
             column: recorded.columns.into_iter().next(),
             stored,
+            dtype: recorded.dtype,
             decoder,
             dimensions,
             identity,
@@ -154,8 +156,7 @@ impl Corpus {
             })
         })?;
         if rows == 0 {
-            return Err(Error::usage(format!("{}: it holds no vector", self.name))
-                .with_remedy("name an output with rows"));
+            return Err(self.is_empty());
         }
         Ok(found)
     }
@@ -170,12 +171,7 @@ impl Corpus {
             if number != wanted {
                 return Ok(());
             }
-            let decoded = |stored: &[f32]| {
-                let mut numbers = Vec::new();
-                self.decoder.decode(stored, &mut numbers);
-                numbers
-            };
-            found = Some(row.mapped(&decoded));
+            found = Some(self.decoded(row));
             // Ends the reading: what follows is not wanted.
             Err(Error::internal("the row was found"))
         });
@@ -191,8 +187,57 @@ impl Corpus {
         }
     }
 
+    /// A row's vector in numbers, as rows of one.
+    pub(super) fn decoded(&self, row: RowVector<'_>) -> RowVectors {
+        let decoded = |stored: &[f32]| {
+            let mut numbers = Vec::new();
+            self.decoder.decode(stored, &mut numbers);
+            numbers
+        };
+        row.mapped(&decoded)
+    }
+
+    /// The type of its vectors' components.
+    pub(super) fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// Whether a row has one vector in full.
+    pub(super) fn is_dense(&self) -> bool {
+        self.stored == VectorKind::Dense
+    }
+
+    /// Bytes of a row's vector as it is stored: of sparse ones an index of four bytes beside each value.
+    pub(super) fn stored_bytes(&self, row: RowVector<'_>) -> u64 {
+        let elements: usize = row.values().iter().map(|values| values.len()).sum();
+        let index = row.sparse().map_or(0, |_| size_of::<u32>());
+        (elements * (self.dtype.bytes() + index)) as u64
+    }
+
+    /// Whether its vectors are floats and those of `other` were made of the same ones: in another type, or cut.
+    pub(super) fn is_finer_form_of(&self, other: &Self) -> bool {
+        let plain = |it: &Self| {
+            let mut settings = it.identity.settings.clone();
+            settings.dimensions = None;
+            settings.normalized_before_cut = None;
+            (it.identity.files.clone(), settings)
+        };
+        let is_narrower = match (self.dimensions, other.dimensions) {
+            (Some(own), Some(other)) => other <= own,
+            _ => false,
+        };
+        let is_float = matches!(self.decoder, Decoder::Floats);
+        self.is_dense() && is_float && is_narrower && plain(self) == plain(other)
+    }
+
+    /// The error of an output without a vector.
+    pub(super) fn is_empty(&self) -> Error {
+        Error::usage(format!("{}: it holds no vector", self.name))
+            .with_remedy("name an output with rows")
+    }
+
     /// Hands over each row that has a vector, as it is stored, elements of bytes from 0 on.
-    fn for_each(&self, cancel: &CancelToken, take: &mut TakeStored<'_>) -> Result<()> {
+    pub(super) fn for_each(&self, cancel: &CancelToken, take: &mut TakeStored<'_>) -> Result<()> {
         let mut width = None;
         let mut check = |file: &CorpusFile, own: usize| {
             if cancel.is_cancelled() {

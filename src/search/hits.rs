@@ -131,6 +131,35 @@ impl Corpus {
         )
     }
 
+    /// The id of each row, in the order of the output; none where they are not to be had.
+    ///
+    /// # Errors
+    /// If the output cannot be read.
+    pub(super) fn ids(&self) -> Result<Vec<(u64, String)>> {
+        let mut found = Vec::new();
+        for (file, _) in self.files_with_ends() {
+            self.rows_of(file, None, &mut |_, rows| {
+                let ids = IdTexts::of(rows.columns.column(0).as_ref());
+                let own = rows.origins().enumerate().filter_map(|(number, origin)| {
+                    Some((origin.line - 1, ids.as_ref()?.get(number)?))
+                });
+                let rejected = rows.rejects().filter_map(|reject| {
+                    let fields = RowFields {
+                        id: id_of(&reject.fields),
+                        text: None,
+                    };
+                    Some((reject.origin.line - 1, fields.id_text()?))
+                });
+                let numbered = own.chain(rejected);
+                found.extend(numbered.map(|(row, id)| (file.first + row, id)));
+                true
+            })?;
+            file.file.bytes.close();
+        }
+        found.sort_by_key(|(row, _)| *row);
+        Ok(found)
+    }
+
     /// The field of the texts that were embedded, where they may have been kept.
     fn text_field(&self) -> Option<String> {
         if self.made.get("chunking").is_some_and(|it| !it.is_null()) {

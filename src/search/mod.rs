@@ -9,13 +9,22 @@
 //! query's tokens, of the greatest dot product with one of the row's (`MaxSim`). Quantized components become numbers again,
 //! and a query stays in float32 ([`decoder`]).
 
+mod comparison;
+mod comparison_plot;
 mod corpus;
 mod decoder;
+mod derived;
 mod hits;
 mod nearest;
 mod queries;
 
+pub use comparison::{
+    ComparedOutput, ComparedWith, Comparison, ComparisonOptions, ComparisonQueries, Cosines,
+    DifferingRow, Overlap, listed_depth,
+};
+pub use comparison_plot::svg;
 pub use corpus::Corpus;
+pub use derived::DerivedForm;
 pub use hits::{Hit, RowFields, table};
 pub use nearest::Neighbour;
 pub use queries::QueryModel;

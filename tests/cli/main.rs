@@ -8,6 +8,7 @@ mod adapters;
 mod as_they_are;
 mod bench;
 mod chunks;
+mod compare;
 mod completions;
 mod config;
 #[cfg(target_os = "linux")]

@@ -58,8 +58,28 @@ impl Dtype {
         }
     }
 
+    /// Bytes of a vector of so many components, as it is stored.
+    #[must_use]
+    pub const fn vector_bytes(self, dimensions: usize) -> usize {
+        self.width(dimensions) * self.bytes()
+    }
+
+    /// Replaces a vector's components by the elements that a reader of this type finds. `ranges` are given where the type
+    /// needs them.
+    pub fn round_trip(self, vector: &mut Vec<f32>, ranges: Option<&Ranges>) {
+        let dimensions = vector.len();
+        let values = std::mem::take(vector);
+        match Elements::new(values, dimensions, self, ranges) {
+            Elements::F32(values) => *vector = values,
+            Elements::F16(values) => vector.extend(values.into_iter().map(f16::to_f32)),
+            Elements::I8(values) => vector.extend(values.into_iter().map(f32::from)),
+            Elements::U8(values) => vector.extend(values.into_iter().map(f32::from)),
+        }
+    }
+
     /// Bytes of an element.
-    pub(crate) const fn bytes(self) -> usize {
+    #[must_use]
+    pub const fn bytes(self) -> usize {
         match self {
             Self::F32 => 4,
             Self::F16 => 2,

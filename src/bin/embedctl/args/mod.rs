@@ -2,6 +2,7 @@
 //! builds the library's options, is in each command.
 
 mod bench;
+mod compare;
 mod config;
 mod devices;
 mod download;
@@ -30,6 +31,7 @@ use clap::{
 };
 
 pub use bench::BenchArgs;
+pub use compare::CompareArgs;
 pub use config::ConfigArgs;
 pub use devices::DevicesArgs;
 pub use download::DownloadArgs;
@@ -101,6 +103,7 @@ pub enum Command {
     Export(ExportArgs),
     Inspect(Box<InspectArgs>),
     Search(Box<SearchArgs>),
+    Compare(Box<CompareArgs>),
     VerifyModel(Box<VerifyModelArgs>),
     Devices(DevicesArgs),
     Bench(Box<BenchArgs>),
@@ -244,6 +247,7 @@ const COMMANDS: &[&str] = &[
     "export",
     "inspect",
     "search",
+    "compare",
     "verify-model",
     "devices",
     "bench",
@@ -357,6 +361,7 @@ const TOP_HELP: &str = "\
 Examples:
   embedctl embed texts.txt -o vectors.parquet --keep text
   embedctl search vectors.parquet a few words
+  embedctl compare vectors.parquet --with int8,ubinary
   embedctl download sentence-transformers/all-MiniLM-L6-v2
   embedctl bench --provider cpu,rten
   embedctl embed --help

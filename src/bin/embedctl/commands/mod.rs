@@ -2,6 +2,7 @@
 //! result.
 
 mod bench;
+mod compare;
 mod completions;
 mod config;
 mod devices;
@@ -11,6 +12,7 @@ mod export;
 mod info;
 mod inspect;
 mod man;
+mod plot_file;
 mod probe;
 mod resume;
 mod score;
@@ -56,6 +58,7 @@ pub fn run(args: &Args, config: &Config, printer: &Printer) -> Result<ExitCode, 
         Command::Info(info) => info::run(info, &args.messages, printer),
         Command::Inspect(inspect) => inspect::run(inspect, &args.messages, printer),
         Command::Search(search) => search::run(search, &args.messages, printer),
+        Command::Compare(compare) => compare::run(compare, &args.messages, printer),
         Command::VerifyModel(verify) => verify::run(verify, &args.messages, printer),
         Command::Devices(devices) => devices::run(devices, printer),
         Command::Bench(bench) => bench::run(bench, &args.messages, printer),

@@ -12,7 +12,7 @@ use embedctl::input::{InputOptions, RecordReader};
 use embedctl::model::ModelOptions;
 use embedctl::output::{self, OutputFormat, RunFiles};
 use embedctl::record::RowVectors;
-use embedctl::search::{self, Corpus, Hit};
+use embedctl::search::{self, Corpus, Hit, QueryModel};
 use embedctl::storage::Storage;
 
 use super::stores;
@@ -156,24 +156,9 @@ fn embedded(
         runtime: super::runtime(None),
         ..EngineOptions::default()
     };
-    let (model, engine) = corpus.model(args.model.as_deref(), &given, &engine)?;
-    if !super::is_of_hub(&model.model) && !Path::new(&model.model).exists() {
-        return Err(Error::usage(format!(
-            "the model that made {}, {}, is not here",
-            args.out.display(),
-            model.model
-        ))
-        .with_remedy("say where it is with --model")
-        .into());
-    }
-    let resolved = super::resolve_here(&model, &engine, messages, printer, cancel)?;
-    let mut model = corpus.open_model(&resolved, &given, cancel)?;
-    if let Some(warning) = &model.warning {
-        printer.warning(warning);
-    }
-    if !model.prompt.is_empty() {
-        printer.info(format!("queries get the prompt {:?}", model.prompt));
-    }
+    let asked = (&given, &engine);
+    let named = args.model.as_deref();
+    let mut model = open_query_model(&args.out, corpus, named, asked, messages, printer, cancel)?;
     Ok(Queries {
         vectors: model.embed(&texts)?,
         ids,
@@ -182,8 +167,40 @@ fn embedded(
     })
 }
 
+/// Opens the model of an output's queries, and says what it does to them. `named` is another place of the model; `given` and
+/// the engine are what the user said.
+pub(super) fn open_query_model(
+    out: &Path,
+    corpus: &Corpus,
+    named: Option<&str>,
+    (given, engine): (&ModelOptions, &EngineOptions),
+    messages: &MessageArgs,
+    printer: &Printer,
+    cancel: &CancelToken,
+) -> Result<QueryModel, CommandFailure> {
+    let (model, engine) = corpus.model(named, given, engine)?;
+    if !super::is_of_hub(&model.model) && !Path::new(&model.model).exists() {
+        return Err(Error::usage(format!(
+            "the model that made {}, {}, is not here",
+            out.display(),
+            model.model
+        ))
+        .with_remedy("say where it is with --model")
+        .into());
+    }
+    let resolved = super::resolve_here(&model, &engine, messages, printer, cancel)?;
+    let model = corpus.open_model(&resolved, given, cancel)?;
+    if let Some(warning) = &model.warning {
+        printer.warning(warning);
+    }
+    if !model.prompt.is_empty() {
+        printer.info(format!("queries get the prompt {:?}", model.prompt));
+    }
+    Ok(model)
+}
+
 /// Ids and texts of a file's records; the number of a record that has no id is its id.
-fn queries(
+pub(super) fn queries(
     path: &Path,
     storage: Option<&Storage>,
 ) -> Result<(Vec<String>, Vec<String>), CommandFailure> {

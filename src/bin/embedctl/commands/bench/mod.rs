@@ -18,8 +18,8 @@ use embedctl::engine::Resolved;
 use embedctl::input::{DEFAULT_MAX_RECORD_BYTES, InputOptions, RecordReader, Template};
 use embedctl::output::RunFiles;
 use embedctl::storage::Storage;
-use embedctl_common::atomic::NamedFile;
 
+use super::plot_file::PlotFile;
 use super::stores;
 use crate::args::{BenchArgs, MessageArgs};
 use crate::exit::ExitCode;
@@ -78,8 +78,8 @@ pub fn run(
 
     printer.found(args.result.json, &report, bench_tables)?;
     if let Some(picture) = picture {
-        picture.write(&report)?;
-        printer.info(format!("wrote {}", picture.0.display()));
+        picture.write(&plot::svg(&report))?;
+        printer.info(format!("wrote {}", picture.path().display()));
     }
     for row in report.rows.iter().filter(|row| row.is_noisy()) {
         printer.warning(format!(
@@ -232,38 +232,4 @@ fn baseline(path: &Path) -> Result<BenchReport, CommandFailure> {
             path.display()
         ))
     })
-}
-
-/// Where a picture goes.
-struct PlotFile<'a>(&'a Path);
-
-impl<'a> PlotFile<'a> {
-    /// Refuses a path that cannot be written, before anything is measured.
-    fn of(path: &'a Path) -> Result<Self, CommandFailure> {
-        if !path
-            .extension()
-            .is_some_and(|ending| ending.eq_ignore_ascii_case("svg"))
-        {
-            return Err(CommandFailure::usage(format!(
-                "--plot: {} does not end in .svg; SVG is the only plot format",
-                path.display()
-            )));
-        }
-        let folder = path
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty());
-        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-            return Err(CommandFailure::usage(format!(
-                "--plot: the folder {} does not exist",
-                folder.display()
-            )));
-        }
-        Ok(Self(path))
-    }
-
-    fn write(&self, report: &BenchReport) -> Result<(), CommandFailure> {
-        Ok(NamedFile::find(self.0)
-            .and_then(|file| file.replace(plot::svg(report).as_bytes()))
-            .map_err(|error| embedctl::Error::io("write", self.0, error))?)
-    }
 }
