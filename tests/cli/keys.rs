@@ -186,7 +186,7 @@ fn a_name_of_any_kind_and_width_is_refused_before_a_model_is_fetched() {
     let sandbox = Sandbox::new();
     let names = ["embedding_sparse", "embedding_multi", "embedding_2"];
     for name in names {
-        sandbox.write("in.jsonl", &format!("{{\"text\": \"x\", \"{name}\": 1}}\n"));
+        sandbox.write("in.jsonl", format!("{{\"text\": \"x\", \"{name}\": 1}}\n"));
         let asked = "--vectors dense,sparse,multi --dimensions 2,4";
         let line = format!("embed -m org/none in.jsonl --keep {name} {asked} -o out.jsonl");
         let refused = sandbox.run(&line);

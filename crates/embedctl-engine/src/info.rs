@@ -34,11 +34,11 @@ pub struct EngineInfo {
     /// five digits; where that was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cosine_to_cpu: Option<f64>,
-    /// The numbers that the graph computes in ([`FloatType::name`]), where it was built from the checkpoint; `None`: it is
+    /// The numbers that the graph computes in (`FloatType::name`), where it was built from the checkpoint; `None`: it is
     /// that of an ONNX file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub built_graph: Option<&'static str>,
-    /// The numbers in which the built graph's products stay ([`FloatType::name`]), where each batch widens them; `None`:
+    /// The numbers in which the built graph's products stay (`FloatType::name`), where each batch widens them; `None`:
     /// they are widened once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub narrow_weights: Option<&'static str>,

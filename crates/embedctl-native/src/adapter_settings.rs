@@ -250,6 +250,9 @@ impl AdapterSettings {
 /// The fields of `adapter_config.json`; null counts as missing.
 struct SettingFields<'a>(&'a Map<String, Value>);
 
+/// The numbers of the layers that are adapted, and where a module's name has its layer's number.
+type AdaptedLayers = (Vec<u64>, Vec<Regex>);
+
 impl<'a> SettingFields<'a> {
     fn get(&self, key: &str) -> Option<&'a Value> {
         self.0.get(key).filter(|value| !value.is_null())
@@ -337,8 +340,8 @@ impl<'a> SettingFields<'a> {
         }
     }
 
-    /// The numbers of the layers that are adapted, and where a module's name has its layer's number; `None`: all layers are.
-    fn layers(&self) -> Result<Option<(Vec<u64>, Vec<Regex>)>, String> {
+    /// The layers that are adapted; `None`: all.
+    fn layers(&self) -> Result<Option<AdaptedLayers>, String> {
         let strange = || self.strange("layers_to_transform");
         let layers = match self.get("layers_to_transform") {
             None => Vec::new(),

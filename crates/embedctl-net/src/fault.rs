@@ -26,6 +26,7 @@ impl From<Error> for RequestFault {
 }
 
 /// Whether an error while a body is read may pass.
+#[must_use]
 pub fn is_transient(error: &io::Error) -> bool {
     use io::ErrorKind::{
         BrokenPipe, ConnectionAborted, ConnectionReset, Interrupted, NotConnected, TimedOut,

@@ -182,7 +182,7 @@ fn records_can_say_where_they_stood() {
             let found = window.columns["line"].as_primitive::<Int64Type>().values();
             lines.extend(found.iter().map(|line| u64::try_from(*line).unwrap()));
         }
-        let origins = windows.iter().flat_map(|window| window.origins());
+        let origins = windows.iter().flat_map(Window::origins);
         assert_eq!(lines, origins.map(|origin| origin.line).collect::<Vec<_>>());
     }
     let texts = Files::new().with("a.txt", "a\n").with("b.txt", "b\n");

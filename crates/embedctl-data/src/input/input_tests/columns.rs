@@ -176,7 +176,7 @@ fn the_first_window_decides_and_misfits_are_rejected() {
         (lines(&windows[0]), lines(&windows[1])),
         (vec![2, 3, 4, 5], vec![7, 8])
     );
-    let rejects: Vec<_> = windows.iter().flat_map(|window| window.rejects()).collect();
+    let rejects: Vec<_> = windows.iter().flat_map(Window::rejects).collect();
     assert_eq!(rejects[1].raw, br#"{"text":"b","id":2,"k":"one","l":"x"}"#);
     for (index, remedy) in [
         (1, "k:string"),

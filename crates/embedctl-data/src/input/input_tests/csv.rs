@@ -205,8 +205,8 @@ fn reading_goes_on_at_any_position() {
         let rest = files.read_from(one_by_one(), window.position);
         assert_eq!(texts(&rest), texts(&all[done..]));
         let lines = |windows: &[Window]| -> Vec<_> {
-            let rejects = windows.iter().flat_map(|window| window.rejects());
-            let origins = windows.iter().flat_map(|window| window.origins());
+            let rejects = windows.iter().flat_map(Window::rejects);
+            let origins = windows.iter().flat_map(Window::origins);
             let origins = origins.chain(rejects.map(|reject| reject.origin));
             origins.map(|origin| origin.line).collect()
         };

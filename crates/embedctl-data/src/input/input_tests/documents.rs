@@ -88,7 +88,7 @@ fn a_document_that_is_no_text_or_too_long_is_a_bad_record() {
         .with("good", "good");
     let windows = files.read(documents());
     assert_eq!(texts(&windows), ["good"]);
-    let rejects: Vec<_> = windows.iter().flat_map(|it| it.rejects()).collect();
+    let rejects: Vec<_> = windows.iter().flat_map(Window::rejects).collect();
     let reasons: Vec<_> = rejects.iter().map(|it| it.cause.to_string()).collect();
     assert_eq!(reasons.len(), 3, "{reasons:?}");
     for (reason, words) in reasons.iter().zip(["4000 bytes", "NUL byte", "UTF-8"]) {

@@ -130,7 +130,7 @@ fn a_record_that_is_huge_when_it_is_written_is_rejected_and_its_neighbours_are_r
                 let opened = RecordReader::open(&[Source::Path(path)], options);
                 let windows = opened.and_then(windows).unwrap();
                 assert_eq!(texts(&windows), ["a", "c"], "{kind} in {name}");
-                let rejects: Vec<_> = windows.iter().flat_map(|window| window.rejects()).collect();
+                let rejects: Vec<_> = windows.iter().flat_map(Window::rejects).collect();
                 let [reject] = rejects.as_slice() else {
                     panic!("{kind} in {name}: {rejects:?}")
                 };

@@ -201,7 +201,7 @@ fn ids_of_several_inputs_have_one_type() {
         .with("a.arrows", numbers())
         .with("b.jsonl", "{\"text\":\"a\",\"id\":\"x\"}\n");
     let windows = windows(RecordReader::open(&files.sources, options()).unwrap()).unwrap();
-    let rejected: Vec<_> = windows.iter().flat_map(|window| window.rejects()).collect();
+    let rejected: Vec<_> = windows.iter().flat_map(Window::rejects).collect();
     assert_eq!(rejected.len(), 1);
     assert!(
         rejected[0].cause.to_string().contains("id_type string"),

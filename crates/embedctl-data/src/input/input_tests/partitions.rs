@@ -126,7 +126,7 @@ fn outcome(root: &Path, options: InputOptions) -> (Vec<String>, Vec<String>) {
     let sources = expand(&[root.to_path_buf()], options.format, &mut Vec::new()).unwrap();
     let windows = windows(RecordReader::open(&sources, options).unwrap()).unwrap();
     let texts = windows.iter().flat_map(|window| window.texts.iter());
-    let rejects = windows.iter().flat_map(|window| window.rejects());
+    let rejects = windows.iter().flat_map(Window::rejects);
     (
         texts.map(str::to_owned).collect(),
         rejects.map(|reject| reject.cause.to_string()).collect(),

@@ -130,7 +130,7 @@ fn shares_give_every_record_once() {
             files.read_range(by_rows, &range).unwrap()
         };
         let lines = |windows: &[Window]| -> Vec<u64> {
-            let origins = windows.iter().flat_map(|window| window.origins());
+            let origins = windows.iter().flat_map(Window::origins);
             origins.map(|origin| origin.line).collect()
         };
         for (start, end) in (0..=12).flat_map(|start| (start..=12).map(move |end| (start, end))) {

@@ -140,7 +140,7 @@ fn types_of_several_tables_must_agree() {
         .with("b.arrow", with(integer));
     for (keep, expected) in [("k", 1), ("k:float", 0)] {
         let windows = windows_of(&mixed, keeping(&[keep])).unwrap();
-        let rejects: Vec<_> = windows.iter().flat_map(|window| window.rejects()).collect();
+        let rejects: Vec<_> = windows.iter().flat_map(Window::rejects).collect();
         assert_eq!(rejects.len(), expected, "{keep}");
         let digits = |it: &&Reject| it.cause.to_string().contains("(9007199254740993)");
         assert!(rejects.iter().all(digits), "{rejects:?}");
