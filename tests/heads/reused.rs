@@ -248,10 +248,6 @@ fn outputs_that_cannot_be_reused_are_refused_with_the_reason() {
     let sparse = embedded("sparse.parquet", &["--vectors", "sparse"]);
     let unequal = embedded("multi.npy", &["--vectors", "multi"]);
     change_a_length(&unequal);
-    let named = embedded(
-        "tokens.parquet",
-        &["--vectors", "sparse", "--sparse-tokens"],
-    );
     let bytes = embedded(
         "bytes.parquet",
         &["--vectors", "multi", "--dtype", "ubinary"],
@@ -271,11 +267,6 @@ fn outputs_that_cannot_be_reused_are_refused_with_the_reason() {
             &unequal,
             &["--vectors", "multi"],
             "the number of vectors differs from the sum in the `.lengths.npy` file beside it",
-        ),
-        (
-            &named,
-            &["--vectors", "sparse"],
-            "it has no vectors like those of `embedding`",
         ),
         (
             &bytes,

@@ -16,7 +16,8 @@ use crate::{Engine, Resolved, padding};
 /// library down under a thread that is still inside.
 pub(super) struct Opening {
     engine: Receiver<Result<Box<dyn Engine>>>,
-    stop: CancelToken,
+    /// `None` once the engine is open: it goes on to open a session for each worker.
+    stop: Option<CancelToken>,
 }
 
 impl Opening {
@@ -29,19 +30,23 @@ impl Opening {
         let cancel = stop.clone();
         Ok(Self {
             engine: in_background("engine", move || padding::open(&model, &resolved, &cancel))?,
-            stop,
+            stop: Some(stop),
         })
     }
 
     /// Waits for the engine, or for cancellation.
-    pub(super) fn wait(self, cancel: &CancelToken) -> Result<Box<dyn Engine>> {
-        wait(cancel, &self.engine)
+    pub(super) fn wait(mut self, cancel: &CancelToken) -> Result<Box<dyn Engine>> {
+        let engine = wait(cancel, &self.engine)?;
+        self.stop = None;
+        Ok(engine)
     }
 }
 
 impl Drop for Opening {
     fn drop(&mut self) {
-        self.stop.cancel();
-        let _ = self.engine.recv_timeout(Self::GRACE);
+        if let Some(stop) = self.stop.take() {
+            stop.cancel();
+            let _ = self.engine.recv_timeout(Self::GRACE);
+        }
     }
 }
