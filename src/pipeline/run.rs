@@ -146,7 +146,7 @@ impl Run {
         let schema = extra.schema(&self.source.input().schema())?;
         let written = self.source.written();
         let windows = spawn_reader(self.source, &clocks)?;
-        let threads = RunThreads::start(self.model, tokenizing, windows, &self.options, cancel)?;
+        let threads = StageThreads::start(self.model, tokenizing, windows, &self.options, cancel)?;
         let loaded = Arc::clone(&threads.loaded);
         let model = Arc::clone(loaded.model());
         let load = self.started.elapsed();
@@ -234,7 +234,7 @@ impl Run {
 }
 
 /// The threads behind a run's reader: one makes batches, others run them on an engine that is open.
-struct RunThreads {
+struct StageThreads {
     /// Windows whose batches are on their way through the workers.
     windows: Receiver<Result<SourceEvent<Box<InFlight>>>>,
     workers: Workers,
@@ -246,7 +246,7 @@ struct RunThreads {
     clocks: Arc<Clocks>,
 }
 
-impl RunThreads {
+impl StageThreads {
     /// Starts to tokenize the windows, and waits until the engine is open and the first worker can run batches.
     fn start(
         model: OpeningModel,

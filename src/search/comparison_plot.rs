@@ -1,6 +1,6 @@
 //! A comparison of outputs as a picture: for each output a bar of the shared neighbours at each depth.
 
-use super::comparison::Comparison;
+use super::comparison::OutputComparison;
 use crate::bench::plot::chart::{self, Axis, Canvas, LEFT, RIGHT};
 
 /// Height of a bar with the space around it.
@@ -8,16 +8,19 @@ const STEP: f64 = 30.0;
 
 /// The comparison as an SVG document.
 #[must_use]
-pub fn svg(found: &Comparison) -> String {
+pub fn svg(found: &OutputComparison) -> String {
     let mut canvas = Canvas::new();
     let title = format!("Nearest rows shared with {}", found.reference.name);
     canvas.text(LEFT, 34.0, "title", "start", &title);
     let machine = format!("{} rows; neighbours of {}", found.rows, found.queries);
     canvas.text(LEFT, 56.0, "soft", "start", &machine);
     canvas.y = 84.0;
-    let depths = found.others.first().map_or(0, |one| one.overlaps.len());
+    let depths = found
+        .others
+        .first()
+        .map_or(0, |one| one.neighbours.overlaps.len());
     for place in 0..depths {
-        let depth = found.others[0].overlaps[place].depth;
+        let depth = found.others[0].neighbours.overlaps[place].depth;
         canvas.heading(&format!("The {depth} nearest"));
         let axis = Axis::new(100.0);
         let (top, right) = (canvas.y, RIGHT - 150.0);
@@ -27,7 +30,7 @@ pub fn svg(found: &Comparison) -> String {
         canvas.ticks_across(&axis, top, bottom, x, "per cent shared");
         for (number, other) in found.others.iter().enumerate() {
             let y = top + STEP * (number as f64 + 0.5);
-            let share = 100.0 * other.overlaps[place].share;
+            let share = 100.0 * other.neighbours.overlaps[place].share;
             canvas.label(y, &other.output.name);
             canvas.bar(x(0.0), x(share), y, "s0");
             let bytes = other.output.bytes_per_row / found.reference.bytes_per_row;

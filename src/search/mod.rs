@@ -9,18 +9,20 @@
 //! query's tokens, of the greatest dot product with one of the row's (`MaxSim`). Quantized components become numbers again,
 //! and a query stays in float32 ([`decoder`]).
 
+mod agreement;
 mod comparison;
 mod comparison_plot;
 mod corpus;
 mod decoder;
 mod derived;
 mod hits;
+mod matching;
 mod nearest;
 mod queries;
 
+pub use agreement::{Cosines, DifferingRow, NeighbourAgreement, Overlap, listed_depth};
 pub use comparison::{
-    ComparedOutput, ComparedWith, Comparison, ComparisonOptions, ComparisonQueries, Cosines,
-    DifferingRow, Overlap, listed_depth,
+    ComparedOutput, ComparedWith, ComparisonOptions, ComparisonQueries, OutputComparison,
 };
 pub use comparison_plot::svg;
 pub use corpus::Corpus;

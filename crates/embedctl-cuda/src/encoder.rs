@@ -12,7 +12,7 @@ use crate::card::Card;
 use crate::kernels::{KernelShape, Kernels};
 use crate::products::Products;
 use crate::program::{Program, token_bytes};
-use crate::runner::{AttentionPlan, EncoderWorker, Shared};
+use crate::runner::{AttentionPlan, EncoderWorker, LoadedProgram};
 use crate::{Element, NAME, support};
 
 /// How an encoder is opened.
@@ -36,7 +36,7 @@ pub struct EncoderOptions {
 /// A transformer on a card. Cloning it is cheap.
 #[derive(Clone)]
 pub struct Encoder {
-    shared: Arc<Shared>,
+    shared: Arc<LoadedProgram>,
 }
 
 impl Encoder {
@@ -77,7 +77,7 @@ impl Encoder {
         let kernels =
             kernels.map_err(|_| Error::internal("the compiler's thread has panicked"))??;
         let program = program?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(LoadedProgram {
             attention: AttentionPlan::of(&program),
             products: Products::new(
                 card,

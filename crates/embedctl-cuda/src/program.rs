@@ -15,7 +15,7 @@ use embedctl_native::PlainNetwork;
 use embedctl_native::architecture::Architecture;
 use embedctl_native::kernels::{Activation, TermPooling};
 
-use self::builder::Builder;
+use self::builder::ProgramBuilder;
 use crate::Element;
 use crate::card::Card;
 use crate::library::DevicePointer;
@@ -192,7 +192,7 @@ pub(crate) enum Step {
 
 /// The head of a masked language model.
 #[derive(Debug)]
-pub(crate) struct Terms {
+pub(crate) struct TermsHead {
     /// The transformation of each state.
     pub(crate) transform: Option<(Weights, Activation, NormWeights)>,
     /// Parts of the vocabulary's product, and the first term of each.
@@ -225,7 +225,7 @@ pub(crate) struct Program {
     pub(crate) longest: usize,
     /// Rows of DeBERTa's table by distance, from `-reach` on, and that reach.
     pub(crate) relative_rows: Option<(DevicePointer, usize)>,
-    pub(crate) terms: Option<Terms>,
+    pub(crate) terms: Option<TermsHead>,
     /// Bytes of the weights.
     pub(crate) bytes: usize,
     _memory: Vec<DeviceMemory>,
@@ -265,13 +265,13 @@ impl Program {
         longest: usize,
         terms: Option<TermPooling>,
     ) -> Result<Self> {
-        let mut builder = Builder::new(network, card, element, longest)?;
+        let mut builder = ProgramBuilder::new(network, card, element, longest)?;
         let tables = builder.embeddings()?;
         builder.layers()?;
         builder.finish()?;
         let terms = terms.map(|pooling| builder.terms(pooling)).transpose()?;
         network.check_unchanged()?;
-        let Builder {
+        let ProgramBuilder {
             architecture,
             steps,
             forms,

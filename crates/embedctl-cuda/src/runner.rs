@@ -34,7 +34,7 @@ pub struct Batch<'a> {
 }
 
 /// All that workers share.
-pub(crate) struct Shared {
+pub(crate) struct LoadedProgram {
     pub(crate) program: Program,
     pub(crate) attention: AttentionPlan,
     pub(crate) products: Products,
@@ -47,7 +47,7 @@ pub(crate) struct Shared {
 pub struct EncoderWorker {
     // Dropped first: it waits for the work that uses the memory.
     stream: Stream,
-    shared: Arc<Shared>,
+    shared: Arc<LoadedProgram>,
     workspace: DeviceMemory,
     places: [Option<DeviceMemory>; Place::ALL.len()],
     numbers: Vec<i32>,
@@ -78,7 +78,7 @@ fn grown<'m>(
 }
 
 impl EncoderWorker {
-    pub(crate) fn new(shared: &Arc<Shared>) -> Result<Self> {
+    pub(crate) fn new(shared: &Arc<LoadedProgram>) -> Result<Self> {
         Ok(Self {
             stream: Stream::new(&shared.card)?,
             workspace: DeviceMemory::new(&shared.card, WORKSPACE)?,

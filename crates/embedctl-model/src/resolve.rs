@@ -42,7 +42,7 @@ pub(crate) use pooling::{Pooled, dimensions, width_after};
 pub(crate) use prompts::{choose_prompt, prompts};
 
 /// A repository's metadata, read and combined.
-pub(super) struct Resolved {
+pub(super) struct ResolvedModel {
     pub config: ModelConfig,
     pub tokenizer: tokenizers::Tokenizer,
     /// See [`super::Model::reference_dtype`].
@@ -64,7 +64,7 @@ pub(super) struct ModelSources<'a> {
 }
 
 /// Reads all metadata of `sources` and applies the options.
-pub(super) fn resolve(sources: ModelSources<'_>) -> Result<Resolved> {
+pub(super) fn resolve(sources: ModelSources<'_>) -> Result<ResolvedModel> {
     let mut notes = Vec::new();
     let ModelSources { root, options, .. } = sources;
     let gives_scores = options.task != ModelTask::Embed;
@@ -126,7 +126,7 @@ pub(super) fn resolve(sources: ModelSources<'_>) -> Result<Resolved> {
     };
     let head = head_sources.resolve(sparse, sources.modules, &mut notes)?;
     let head = head_sources.shaped(head)?;
-    Ok(Resolved {
+    Ok(ResolvedModel {
         config: ModelConfig {
             beside: Vec::new(),
             max_length: limits.max_length,

@@ -21,7 +21,7 @@ pub(super) struct TurnTable {
 }
 
 /// A network while it is compiled.
-pub(super) struct Builder<'a> {
+pub(super) struct ProgramBuilder<'a> {
     pub network: &'a PlainNetwork,
     pub architecture: &'a Architecture,
     pub uploader: Uploader<'a>,
@@ -38,7 +38,7 @@ pub(super) struct Builder<'a> {
     pub uploaded: Vec<(PlainProduct, bool, Weights)>,
 }
 
-impl<'a> Builder<'a> {
+impl<'a> ProgramBuilder<'a> {
     pub(super) fn new(
         network: &'a PlainNetwork,
         card: &'a Arc<Card>,

@@ -4,11 +4,11 @@ use embedctl_common::error::Result;
 use embedctl_native::architecture::PositionBias;
 use embedctl_native::{PlainProduct, PlainTable, RotaryTable};
 
-use super::builder::{Builder, TurnTable};
+use super::builder::{ProgramBuilder, TurnTable};
 use super::{Place, Step, Tables};
 use crate::library::DevicePointer;
 
-impl Builder<'_> {
+impl ProgramBuilder<'_> {
     /// Tables of tokens and positions, and the steps from ids to states.
     pub(super) fn embeddings(&mut self) -> Result<Tables> {
         let architecture = self.architecture;

@@ -5,13 +5,13 @@ use embedctl_native::architecture::LatentAttention;
 use embedctl_native::kernels::{Activation, TermPooling};
 use embedctl_native::{LatentProduct, PlainProduct};
 
-use super::builder::Builder;
-use super::{Place, Step, Terms};
+use super::builder::ProgramBuilder;
+use super::{Place, Step, TermsHead};
 
 /// Terms whose logits are made at a time.
 const TERMS: usize = 4096;
 
-impl Builder<'_> {
+impl ProgramBuilder<'_> {
     /// The final norm, latent attention, and the finished states.
     pub(super) fn finish(&mut self) -> Result<()> {
         let hidden = self.architecture.hidden;
@@ -69,7 +69,7 @@ impl Builder<'_> {
     }
 
     /// The masked-LM head.
-    pub(super) fn terms(&mut self, pooling: TermPooling) -> Result<Terms> {
+    pub(super) fn terms(&mut self, pooling: TermPooling) -> Result<TermsHead> {
         let head = self.network.masked_head()?;
         let hidden = self.architecture.hidden;
         let (width, count) = (head.width, head.terms);
@@ -89,7 +89,7 @@ impl Builder<'_> {
             parts.push((self.weights(product, [width, part], true)?, first));
         }
         self.need(Place::Scores, TERMS.min(count), true);
-        Ok(Terms {
+        Ok(TermsHead {
             transform,
             parts,
             count,

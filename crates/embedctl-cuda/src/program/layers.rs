@@ -4,10 +4,10 @@ use embedctl_common::error::Result;
 use embedctl_native::architecture::{ExpertsDescription, Layer};
 use embedctl_native::{BesideProducts, Norms, PlainProduct, Product};
 
-use super::builder::{Builder, TurnTable};
+use super::builder::{ProgramBuilder, TurnTable};
 use super::{Attend, Convolution, Experts, Place, Relative, Step, Turn};
 
-impl Builder<'_> {
+impl ProgramBuilder<'_> {
     pub(super) fn layers(&mut self) -> Result<()> {
         for layer in &self.architecture.layers {
             let beside = self.sets[layer.weights]

@@ -89,7 +89,7 @@ fn is_float(data: &DataType, width: usize) -> bool {
 }
 
 /// A column of vectors of a batch, to be read row by row.
-enum VectorColumn<'a> {
+enum ArrowVectors<'a> {
     /// A row has a vector, or a number.
     Lists(Vectors<'a>, Dtype),
     /// A row has indices and values.
@@ -100,7 +100,7 @@ enum VectorColumn<'a> {
     OfTokens(&'a ListArray, Vectors<'a>, Dtype),
 }
 
-impl<'a> VectorColumn<'a> {
+impl<'a> ArrowVectors<'a> {
     /// `None` if its type is none of such vectors.
     fn of(column: &'a ArrayRef, kind: VectorKind) -> Option<Self> {
         match kind {
@@ -247,7 +247,7 @@ pub(crate) fn of_batch(
     let columns = vectors_in(batch.schema_ref(), recorded).into_iter();
     let columns = columns.filter_map(|index| {
         let name = batch.schema_ref().field(index).name().as_str();
-        let column = VectorColumn::of(batch.column(index), recorded.kind(name)?)?;
+        let column = ArrowVectors::of(batch.column(index), recorded.kind(name)?)?;
         Some((name, recorded.width(name), column))
     });
     let columns: Vec<_> = columns.collect();
@@ -263,7 +263,7 @@ pub(crate) fn of_batch(
 /// The vectors of all forms in a batch that has their columns.
 pub(crate) struct BatchRows<'a> {
     /// The columns of each form, with the widths of their vectors.
-    forms: Vec<Vec<(VectorColumn<'a>, usize)>>,
+    forms: Vec<Vec<(ArrowVectors<'a>, usize)>>,
     none: RowVectors,
 }
 
@@ -273,7 +273,7 @@ impl<'a> BatchRows<'a> {
         let columns = |own: &FormColumns| {
             let columns = own.columns().filter_map(|(name, width)| {
                 let column = batch.column_by_name(name)?;
-                Some((VectorColumn::of_form(column, &own.form)?, width))
+                Some((ArrowVectors::of_form(column, &own.form)?, width))
             });
             columns.collect()
         };

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use embedctl::model::VectorKind;
 use embedctl::search::DerivedForm;
 
 use super::embed::StoreArgs;
 use super::engine::ProviderArgs;
-use super::values::{NamedValueParser, positive};
+use super::search::StoredKindArgs;
+use super::values::positive;
 
 /// Show whether two outputs find the same rows
 ///
@@ -65,15 +65,8 @@ pub struct CompareArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub plot: Option<PathBuf>,
 
-    /// Kind of vectors to compare, where rows have several: dense, sparse or multi
-    #[arg(
-        long,
-        value_name = "KIND",
-        value_parser = NamedValueParser::new(VectorKind::ALL.map(VectorKind::name), str::parse::<VectorKind>),
-        hide_possible_values = true,
-        help_heading = "Model"
-    )]
-    pub vectors: Option<VectorKind>,
+    #[command(flatten)]
+    pub kind: StoredKindArgs,
 
     #[command(flatten, next_help_heading = "Engine")]
     pub providers: ProviderArgs,

@@ -94,6 +94,19 @@ pub struct SearchArgs {
     )]
     pub task: Option<TextTask>,
 
+    #[command(flatten)]
+    pub kind: StoredKindArgs,
+
+    #[command(flatten, next_help_heading = "Engine")]
+    pub providers: ProviderArgs,
+
+    #[command(flatten)]
+    pub stores: StoreArgs,
+}
+
+/// Which of an output's vectors are compared.
+#[derive(Debug, Args)]
+pub struct StoredKindArgs {
     /// Kind of vectors to compare, where rows have several: dense, sparse or multi
     #[arg(
         long,
@@ -103,12 +116,6 @@ pub struct SearchArgs {
         help_heading = "Model"
     )]
     pub vectors: Option<VectorKind>,
-
-    #[command(flatten, next_help_heading = "Engine")]
-    pub providers: ProviderArgs,
-
-    #[command(flatten)]
-    pub stores: StoreArgs,
 }
 
 /// A format of hits.

@@ -6,7 +6,7 @@ use embedctl::engine::EngineOptions;
 use embedctl::model::ModelOptions;
 use embedctl::output::RunFiles;
 use embedctl::search::{
-    ComparedOutput, ComparedWith, Comparison, ComparisonOptions, ComparisonQueries, Corpus,
+    ComparedOutput, ComparedWith, ComparisonOptions, ComparisonQueries, Corpus, OutputComparison,
     listed_depth, svg,
 };
 use embedctl::size::grouped;
@@ -39,7 +39,7 @@ pub fn run(
         messages,
         &cancel,
     )?;
-    let kinds: Vec<_> = args.vectors.into_iter().collect();
+    let kinds: Vec<_> = args.kind.vectors.into_iter().collect();
     let open = |path: &Path| Corpus::open(path, storage.as_ref(), &kinds);
     let reference = open(&args.reference)?;
     let other = args.other.as_deref().map(open).transpose()?;
@@ -88,7 +88,7 @@ pub fn run(
 }
 
 /// The comparison for people.
-fn table(found: &Comparison) -> TextTable {
+fn table(found: &OutputComparison) -> TextTable {
     let mut table = TextTable::default();
     let reference = &found.reference;
     table.line(&format!("{}: {}", reference.name, described(reference)));
@@ -105,7 +105,13 @@ fn table(found: &Comparison) -> TextTable {
     let name = |other: &ComparedWith| other.output.name.chars().count();
     let width = found.others.iter().map(name).max().unwrap_or(0).max(6);
     let depths: Vec<usize> = (found.others.first())
-        .map(|one| one.overlaps.iter().map(|overlap| overlap.depth).collect())
+        .map(|one| {
+            one.neighbours
+                .overlaps
+                .iter()
+                .map(|overlap| overlap.depth)
+                .collect()
+        })
         .unwrap_or_default();
     let heads: String = depths
         .iter()
@@ -116,7 +122,7 @@ fn table(found: &Comparison) -> TextTable {
         "output", "bytes/row", "cosine", "least"
     ));
     for other in &found.others {
-        let shares: String = (other.overlaps.iter())
+        let shares: String = (other.neighbours.overlaps.iter())
             .map(|overlap| format!("  {:>8}", percent(overlap.share)))
             .collect();
         let cosines = match &other.cosines {
@@ -133,7 +139,12 @@ fn table(found: &Comparison) -> TextTable {
     table.line("");
     let depth = listed_depth(&depths);
     for other in &found.others {
-        if let Some(overlap) = other.overlaps.iter().find(|it| it.depth == depth) {
+        if let Some(overlap) = other
+            .neighbours
+            .overlaps
+            .iter()
+            .find(|it| it.depth == depth)
+        {
             table.line(&format!(
                 "{} keeps {} of the {depth} nearest at {} the size",
                 other.output.name,
@@ -145,14 +156,14 @@ fn table(found: &Comparison) -> TextTable {
     for other in found
         .others
         .iter()
-        .filter(|other| !other.differing.is_empty())
+        .filter(|other| !other.neighbours.differing.is_empty())
     {
         table.line("");
         table.line(&format!(
             "neighbours that differ most, {}:",
             other.output.name
         ));
-        for row in &other.differing {
+        for row in &other.neighbours.differing {
             let text = row.fields.text.as_deref().unwrap_or_default();
             let mut shown: String = text.chars().take(SHOWN).collect();
             if shown.len() < text.len() {

@@ -42,7 +42,7 @@ pub fn run(
 }
 
 /// What the command line asks for.
-pub(super) struct EmbedRequest {
+pub(super) struct RequestedRun {
     pub(super) model: ModelOptions,
     pub(super) engine: EngineOptions,
     pub(super) run: EmbedOptions,
@@ -53,7 +53,7 @@ pub(super) struct EmbedRequest {
 /// Runs what was asked for.
 pub(super) fn run_with<N: clap::Args>(
     args: &RunArgs<N>,
-    request: EmbedRequest,
+    request: RequestedRun,
     messages: &MessageArgs,
     printer: &Printer,
 ) -> Result<ExitCode, CommandFailure> {
@@ -73,11 +73,11 @@ pub(super) fn run_with<N: clap::Args>(
 fn embed<N: clap::Args>(
     args: &RunArgs<N>,
     messages: &MessageArgs,
-    (request, files): (EmbedRequest, &RunFiles),
+    (request, files): (RequestedRun, &RunFiles),
     numbers: Option<&Arc<Numbers>>,
     printer: &Printer,
 ) -> Result<ExitCode, CommandFailure> {
-    let EmbedRequest {
+    let RequestedRun {
         model,
         engine,
         run: mut options,
@@ -212,7 +212,7 @@ pub(super) fn request<N: clap::Args>(
     args: &RunArgs<N>,
     messages: &MessageArgs,
     printer: &Printer,
-) -> Result<EmbedRequest, CommandFailure> {
+) -> Result<RequestedRun, CommandFailure> {
     if args.records.rejects.is_some() && args.records.on_error == OnError::Fail {
         return Err(CommandFailure::usage(
             "--rejects lists skipped records, but none are skipped: add --on-error skip (or null)",
@@ -251,7 +251,7 @@ pub(super) fn request<N: clap::Args>(
         fail_on_empty: args.records.fail_on_empty,
         batch_rows: args.limits.batches.batch_size,
     };
-    Ok(EmbedRequest {
+    Ok(RequestedRun {
         model,
         engine,
         run,
@@ -260,7 +260,7 @@ pub(super) fn request<N: clap::Args>(
 }
 
 /// The same request with the options about vectors.
-fn with_vectors(args: &VectorArgs, request: EmbedRequest) -> Result<EmbedRequest, CommandFailure> {
+fn with_vectors(args: &VectorArgs, request: RequestedRun) -> Result<RequestedRun, CommandFailure> {
     let VectorArgs {
         model,
         components,
@@ -279,7 +279,7 @@ fn with_vectors(args: &VectorArgs, request: EmbedRequest) -> Result<EmbedRequest
         id: chunks.chunk_id,
     });
     run.output = components.options(run.output);
-    Ok(EmbedRequest {
+    Ok(RequestedRun {
         model: ModelOptions {
             late: chunks.late,
             ..model.options(request.model)

@@ -57,7 +57,7 @@ pub fn run(
         messages,
         &cancel,
     )?;
-    let kinds: Vec<_> = args.vectors.into_iter().collect();
+    let kinds: Vec<_> = args.kind.vectors.into_iter().collect();
     let corpus = Corpus::open(&args.out, storage.as_ref(), &kinds)?;
     let queries = match &args.like_row {
         Some(id) => like_row(&corpus, id, &cancel)?,
