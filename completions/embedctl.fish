@@ -126,7 +126,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dimensions -
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l vectors -d 'Kinds of vectors: dense, sparse, or multi, where the model\'s files leave it open [default: dense]' -r -f -a "dense\t''
 sparse\t''
 multi\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l task -d 'What the texts are: query, or document; or a task of the model\'s own (embedctl info MODEL lists them)' -r -f -a "query\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l task -d 'Role of the texts, query or document; or a task of the model\'s own (embedctl info MODEL lists them)' -r -f -a "query\t''
 document\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l max-active-dims -d 'Entries of a sparse vector to keep: those of the greatest magnitude [default: as in the model\'s files]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l pool-factor -d 'Keep about one in N vectors of a document\'s tokens, where each token has one (a number of at least 1)' -r
@@ -156,7 +156,7 @@ webgpu\t''
 xnnpack\t''
 migraphx\t''
 rten\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l min-cosine -d 'Least cosine to fp32 for int16 and int8 of the native engine [default: 0.999 or 0.99]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l min-cosine -d 'Least cosine to fp32 for bf16, int16 and int8 of the native engine [default: int16 0.999, others 0.99]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l device -d 'Device numbers of the provider, separated by commas, or all' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l provider-option -d 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l ort-lib -d 'ONNX Runtime library, or its folder; no other library is tried' -r -F
@@ -242,7 +242,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l dimensions -
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l vectors -d 'Kinds of vectors: dense, sparse, or multi, where the model\'s files leave it open [default: dense]' -r -f -a "dense\t''
 sparse\t''
 multi\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l task -d 'What the texts are: query, or document; or a task of the model\'s own (embedctl info MODEL lists them)' -r -f -a "query\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l task -d 'Role of the texts, query or document; or a task of the model\'s own (embedctl info MODEL lists them)' -r -f -a "query\t''
 document\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l max-active-dims -d 'Entries of a sparse vector to keep: those of the greatest magnitude [default: as in the model\'s files]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l pool-factor -d 'Keep about one in N vectors of a document\'s tokens, where each token has one (a number of at least 1)' -r
@@ -259,7 +259,7 @@ webgpu\t''
 xnnpack\t''
 migraphx\t''
 rten\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l min-cosine -d 'Least cosine to fp32 for int16 and int8 of the native engine [default: 0.999 or 0.99]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l min-cosine -d 'Least cosine to fp32 for bf16, int16 and int8 of the native engine [default: int16 0.999, others 0.99]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l device -d 'Device numbers of the provider, separated by commas, or all' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l provider-option -d 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l ort-lib -d 'ONNX Runtime library, or its folder; no other library is tried' -r -F
@@ -357,10 +357,10 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand info" -s v -l verbose 
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l offline -d 'Never use the network: models must be in the cache'
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l precision -d 'Numbers that the graph computes in; its output is fp32 in any case' -r -f -a "fp32\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l precision -d 'Precision of the graph; its output is always fp32' -r -f -a "fp32\t''
 fp16\t''
 bf16\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l task -d 'Of a model with adapters for tasks in its checkpoint, the task whose adapter is merged' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l task -d 'Task whose adapter is merged, for a model with adapters for tasks in its checkpoint' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l pooling -d 'Pooling mode; several, separated by commas, are concatenated' -r -f -a "cls\t''
 max\t''
 mean\t''
@@ -564,7 +564,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l dimen
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l vectors -d 'Kinds of vectors: dense, sparse, or multi, where the model\'s files leave it open [default: dense]' -r -f -a "dense\t''
 sparse\t''
 multi\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l task -d 'What the texts are: query, or document; or a task of the model\'s own (embedctl info MODEL lists them)' -r -f -a "query\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l task -d 'Role of the texts, query or document; or a task of the model\'s own (embedctl info MODEL lists them)' -r -f -a "query\t''
 document\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l max-active-dims -d 'Entries of a sparse vector to keep: those of the greatest magnitude [default: as in the model\'s files]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l pool-factor -d 'Keep about one in N vectors of a document\'s tokens, where each token has one (a number of at least 1)' -r
@@ -581,7 +581,7 @@ webgpu\t''
 xnnpack\t''
 migraphx\t''
 rten\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l min-cosine -d 'Least cosine to fp32 for int16 and int8 of the native engine [default: 0.999 or 0.99]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l min-cosine -d 'Least cosine to fp32 for bf16, int16 and int8 of the native engine [default: int16 0.999, others 0.99]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l device -d 'Device numbers of the provider, separated by commas, or all' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l provider-option -d 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l ort-lib -d 'ONNX Runtime library, or its folder; no other library is tried' -r -F
@@ -668,7 +668,7 @@ bnb4\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l vectors -d 'Kinds of vectors: dense, sparse, or multi, where the model\'s files leave it open [default: dense]' -r -f -a "dense\t''
 sparse\t''
 multi\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l task -d 'What the texts are: query, or document; or a task of the model\'s own (embedctl info MODEL lists them)' -r -f -a "query\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l task -d 'Role of the texts, query or document; or a task of the model\'s own (embedctl info MODEL lists them)' -r -f -a "query\t''
 document\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l pooling -d 'Pooling mode; several, separated by commas, are concatenated' -r -f -a "cls\t''
 max\t''
@@ -698,7 +698,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l batch-size -
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l window -d 'Records read ahead and sorted by length, up to 16 MiB of text [default: 8192]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l threads -d 'Threads that run the model; several numbers, separated by commas, are all measured' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l duration -d 'Most seconds of sampling per configuration, without warm-up' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l min-cosine -d 'Least cosine to fp32 for int16 and int8 of the native engine' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l min-cosine -d 'Least cosine to fp32 for bf16, int16 and int8 of the native engine' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l samples -d 'Take exactly this number of samples of each configuration, for tests' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l plot -d 'Also plot the results: FILE.svg, replaced if it exists' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l baseline -d 'Compare with the --json output of an earlier run' -r -F
@@ -828,7 +828,7 @@ webgpu\t''
 xnnpack\t''
 migraphx\t''
 rten\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l min-cosine -d 'Least cosine to fp32 for int16 and int8 of the native engine [default: 0.999 or 0.99]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l min-cosine -d 'Least cosine to fp32 for bf16, int16 and int8 of the native engine [default: int16 0.999, others 0.99]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l device -d 'Device numbers of the provider, separated by commas, or all' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l provider-option -d 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l ort-lib -d 'ONNX Runtime library, or its folder; no other library is tried' -r -F

@@ -173,7 +173,7 @@ pub struct MeasurementArgs {
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "20")]
     pub duration: f64,
 
-    /// Least cosine to fp32 for int16 and int8 of the native engine
+    /// Least cosine to fp32 for bf16, int16 and int8 of the native engine
     ///
     /// A configuration with a lower cosine is not measured.
     #[arg(long, value_name = "COSINE", value_parser = cosine)]

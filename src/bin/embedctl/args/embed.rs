@@ -291,15 +291,15 @@ pub struct InputArgs {
 
     /// Field or column that holds the id; nested as a.b; none: no ids, and no column of them
     ///
-    /// The output's column is called id. If a field called id is kept beside it (--keep id, --keep '*'), the column has
-    /// the name of its own field.
+    /// The output's column is called id, or by the name of this field if another field called id is kept (--keep id,
+    /// --keep '*').
     #[arg(long, value_name = "NAME", default_value = "id")]
     pub id_field: String,
 
     /// Add the column uuid: a UUID of each row, the same in every run
     ///
-    /// It is the version 5 of the input's name as given, the id, and the number of the chunk, for stores such as Qdrant
-    /// and Weaviate. Without an id the line's number takes its place. docs/input.md shows the same in Python.
+    /// A UUID of version 5, for stores such as Qdrant and Weaviate, made from the input's name as given, the id (or else
+    /// the line's number) and the chunk's number. docs/input.md shows the same in Python.
     #[arg(long)]
     pub uuid: bool,
 
@@ -392,9 +392,9 @@ pub struct ChunkArgs {
 
     /// Late chunking: run each text whole, and pool the states of each chunk's tokens
     ///
-    /// So the vector of a chunk knows the text around it. For models that pool by mean, mean_sqrt_len_tokens or max. A
-    /// text beyond the model's limit runs in several parts of whole chunks, each of which repeats the end of the one
-    /// before it as context. Needs --chunk-tokens.
+    /// A chunk's vector then depends on the text around it, too. For models that pool by mean, mean_sqrt_len_tokens or
+    /// max. A text beyond the model's limit runs in several parts of whole chunks, each of which repeats the end of the
+    /// one before it as context. Needs --chunk-tokens.
     #[arg(long, requires = "chunk")]
     pub late: bool,
 

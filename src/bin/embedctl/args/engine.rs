@@ -14,7 +14,7 @@ pub struct EngineArgs {
     #[command(flatten)]
     pub providers: ProviderArgs,
 
-    /// Least cosine to fp32 for int16 and int8 of the native engine [default: 0.999 or 0.99]
+    /// Least cosine to fp32 for bf16, int16 and int8 of the native engine [default: int16 0.999, others 0.99]
     ///
     /// Measured on built-in texts when the model is opened, and on some of the first records. If the cosine is lower,
     /// the run fails and writes nothing.
@@ -23,7 +23,7 @@ pub struct EngineArgs {
 
     /// Neither read nor keep packed weights in the user's cache
     ///
-    /// The native engine keeps the weights of int16 and int8, and their measured cosine, in
+    /// The native engine keeps the weights of bf16, int16 and int8, and their measured cosine, in
     /// $XDG_CACHE_HOME/embedctl/native (usually ~/.cache), at most 32 GiB, so that the next run starts sooner.
     #[arg(long)]
     pub no_cache: bool,

@@ -24,7 +24,7 @@ pub struct ExportArgs {
     #[arg(value_name = "OUT.onnx", value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
 
-    /// Numbers that the graph computes in; its output is fp32 in any case
+    /// Precision of the graph; its output is always fp32
     #[arg(
         long,
         value_name = "KIND",
@@ -39,7 +39,7 @@ pub struct ExportArgs {
     #[arg(long)]
     pub pooled: bool,
 
-    /// Of a model with adapters for tasks in its checkpoint, the task whose adapter is merged
+    /// Task whose adapter is merged, for a model with adapters for tasks in its checkpoint
     #[arg(long, value_name = "TASK")]
     pub task: Option<TextTask>,
 

@@ -142,9 +142,9 @@ pub struct KindArgs {
     /// Several, such as 'dense,sparse,multi', give each text a vector of every kind from one pass of the network, in columns of
     /// their own: of models with layers for that, such as bge-m3 (embedctl info MODEL lists the kinds).
     ///
-    /// A masked language model without modules.json is mean pooling to sentence-transformers' SentenceTransformer, and
-    /// SPLADE to its SparseEncoder: 'sparse' takes the latter. 'multi' gives each token a vector, as MultiVectorEncoder does of
-    /// a model whose Dense module it finds.
+    /// A masked language model without modules.json gives dense vectors by mean pooling, and with 'sparse' those of SPLADE,
+    /// as sentence-transformers' SparseEncoder. 'multi' gives each token a vector by the model's Dense module, as its
+    /// MultiVectorEncoder.
     #[arg(
         long,
         value_name = "KIND,...",
@@ -154,11 +154,11 @@ pub struct KindArgs {
     )]
     pub vectors: Vec<VectorKind>,
 
-    /// What the texts are: query, or document; or a task of the model's own (embedctl info MODEL lists them)
+    /// Role of the texts, query or document; or a task of the model's own (embedctl info MODEL lists them)
     ///
-    /// As encode_query and encode_document in sentence-transformers: takes the model's prompt of that name, and the
-    /// modules of that route where a model has two. Of a model with adapters for tasks in its checkpoint
-    /// (jina-embeddings-v3): applies that of the task, and takes its prompt.
+    /// As encode_query and encode_document in sentence-transformers: takes the model's prompt of that name, and its
+    /// modules for that role if they differ. In a model with adapters for tasks (jina-embeddings-v3) applies the task's
+    /// adapter, and takes its prompt.
     #[arg(
         long,
         value_name = "TASK",
@@ -236,9 +236,9 @@ pub struct OnnxArgs {
 
     /// Kind of weights to take: safetensors, or onnx [default: as suits the provider]
     ///
-    /// The native engine runs safetensors files. The other providers run the model's ONNX file; if it has none, embedctl
-    /// builds a graph from config.json and the safetensors files, in fp32, or in fp16 or bf16 with --precision on
-    /// providers that have it. `embedctl info` shows which file each provider would take.
+    /// The native engine runs safetensors files, a GPU a graph that embedctl builds from them, and another provider the
+    /// model's ONNX file, or without one the built graph. Graphs are built in fp32, or in fp16 or bf16 with --precision on
+    /// providers that have it. `embedctl info` shows the file that each provider would take.
     #[arg(
         long,
         value_name = "KIND",

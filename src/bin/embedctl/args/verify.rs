@@ -67,8 +67,8 @@ Examples:
   embedctl verify-model org/name --against s3://models/reference.npy
 
 Exit codes:
-  0    the least cosine is at least --min-cosine (fp32: 0.9999, int16: 0.999, int8: 0.99);
-       the largest difference of sparse entries or of scores is at most 0.001 (int16: 0.01,
-       int8 and bf16: 0.1)
+  0    the least cosine is at least --min-cosine (fp32: 0.9999, int16: 0.999, bf16 and
+       int8: 0.99); the largest difference of sparse entries or of scores is at most 0.001
+       (int16: 0.01, bf16 and int8: 0.1)
   1    the vectors are farther apart, or the comparison failed
   2    wrong options";
