@@ -197,6 +197,17 @@ impl Corpus {
         row.mapped(&decoded)
     }
 
+    /// The paths of its files, where they are on this machine.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().map(|file| file.file.path())
+    }
+
+    /// Components of a vector in full, which a query has, too; `None` of sparse vectors.
+    #[must_use]
+    pub fn width(&self) -> Option<usize> {
+        self.dimensions.filter(|_| self.is_dense())
+    }
+
     /// The type of its vectors' components.
     pub(super) fn dtype(&self) -> Dtype {
         self.dtype

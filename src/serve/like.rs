@@ -1,7 +1,8 @@
 //! An output whose vectors the server's are to mix with.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use embedctl_serve::ModelCard;
 use serde_json::Value;
 
 use crate::cancel::CancelToken;
@@ -12,16 +13,20 @@ use crate::input::{InputOptions, Source};
 use crate::inspect::{self, QUERY_PROMPT, RecordedModel, Verification};
 use crate::job::State;
 use crate::model::{ModelOptions, TextTask, VectorKind};
-use crate::output::{self, Dtype, OutputFormat};
+use crate::output::{self, Dtype, OutputFormat, RowForm};
 use crate::setting::{LIKE, MAX_ACTIVE_DIMS, MODEL, PROMPT, Setting, TASK, VECTORS, VERIFY};
 use crate::storage::{Location, Readable, Storage};
+
+use super::rows::LikeRows;
 
 /// The field of an identity that tells how chunks get their vectors. A query is not in chunks.
 const LATE_FIELD: &str = "late_chunking";
 
 /// An output of `embed`, and what its provenance says of its vectors.
 pub struct LikeFile {
-    /// How it was asked for, for messages.
+    /// Where it lies, as it was asked for.
+    path: PathBuf,
+    /// The same, for messages.
     asked: String,
     /// It, or the first part of the folder.
     file: Readable,
@@ -116,6 +121,7 @@ impl LikeFile {
             .with_remedy("name the f32 output that they were made of, or name the model"));
         }
         Ok(Self {
+            path: path.to_owned(),
             asked,
             file,
             made,
@@ -369,6 +375,22 @@ impl LikeFile {
             worst.in_words()
         ))
         .with_remedy("look at it with `embedctl inspect`: its numbers are not of its texts"))
+    }
+
+    /// Its rows, for searches; `None` where it lies elsewhere or holds scores. Queries of a search get the model's prompt for
+    /// queries unless the user named one, as `embedctl search` gives it.
+    ///
+    /// # Errors
+    /// If its rows cannot be compared with queries.
+    pub(super) fn rows(&self, served: &ModelCard) -> Result<Option<LikeRows>> {
+        let queries = &self.queries;
+        let takes_prompt = match served.form {
+            RowForm::Dense(_) => !queries.has_prompt() && queries.task.is_none(),
+            RowForm::Sparse(_) => false,
+            RowForm::Scores(_) | RowForm::Tokens(_) => return Ok(None),
+        };
+        let has_query_prompt = takes_prompt && served.prompts.contains_key(QUERY_PROMPT);
+        LikeRows::open(&self.path, queries.kind, has_query_prompt)
     }
 
     /// How it was asked for.

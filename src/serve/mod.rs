@@ -5,6 +5,7 @@
 
 mod like;
 mod model;
+mod rows;
 
 use std::sync::Arc;
 
@@ -69,8 +70,13 @@ pub fn open(
     let (dimensions, threads) = (loaded.model().config.vectors(), loaded.threads());
     let config = &loaded.model().config;
     let prompt = (config.kind.scores().is_none()).then(|| config.prompt.clone());
+    let mut model = OpenedModel::new(loaded, &identity, &files, like, verified)?;
+    match like.map_or(Ok(None), |like| like.rows(model.card())) {
+        Ok(rows) => model.rows = rows,
+        Err(error) => notes.push(format!("rows are not searched: {error}")),
+    }
     Ok(ReadyModel {
-        model: Arc::new(OpenedModel::new(loaded, &identity, &files, like, verified)?),
+        model: Arc::new(model),
         id,
         dimensions,
         engine: info,

@@ -4,11 +4,12 @@ mod scoring;
 
 use std::sync::Arc;
 
-use embedctl_serve::{ModelCard, ServedModel, ServedRow, ServedWorker, Token};
+use embedctl_serve::{ModelCard, ServedCorpus, ServedModel, ServedRow, ServedWorker, Token};
 use half::f16;
 use serde_json::{Map, Value, json};
 
 use super::LikeFile;
+use super::rows::LikeRows;
 use crate::batch::TokenRows;
 use crate::engine::LoadedModel;
 use crate::engine::RowWorker;
@@ -32,6 +33,8 @@ pub(super) struct OpenedModel {
     scoring: Option<Scoring>,
     /// Whether components are rounded to float16, as in the output that the server is to be like.
     is_half: bool,
+    /// The rows of that output.
+    pub rows: Option<LikeRows>,
 }
 
 impl OpenedModel {
@@ -99,6 +102,7 @@ impl OpenedModel {
             card,
             scoring,
             is_half,
+            rows: None,
         })
     }
 
@@ -211,6 +215,11 @@ impl ServedModel for OpenedModel {
         let pooler = self.loaded.pooler();
         pooler.cut_to(dimensions, row, &mut vector)?;
         Some(vector)
+    }
+
+    fn corpus(&self) -> Option<&dyn ServedCorpus> {
+        let rows = self.rows.as_ref()?;
+        Some(rows)
     }
 
     fn worker(&self) -> Result<Box<dyn ServedWorker>> {

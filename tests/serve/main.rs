@@ -2,8 +2,9 @@
 //!
 //! `vectors.rs`: its vectors are those of `embed` and of the library. `like.rs`: an output as the model's settings.
 //! `scores.rs`: its scores are those
-//! of `score`. `sparse.rs`: its sparse vectors. `process.rs`: addresses, signals, keys. `conduct.rs`: what
-//! clients must not do, and get all the same. `clients.rs`: the programs that speak its protocols.
+//! of `score`. `sparse.rs`: its sparse vectors. `search.rs`: the rows that it finds are those of `search`. `process.rs`:
+//! addresses, signals, keys. `conduct.rs`: what clients must not do, and get all the same. `clients.rs`: the programs that
+//! speak its protocols. `page.rs`: its page in a browser.
 
 #[path = "../cli/sandbox.rs"]
 #[allow(dead_code)] // for all that the command line's tests need
@@ -16,6 +17,8 @@ mod support;
 mod clients;
 mod conduct;
 mod like;
+mod page;
 mod process;
 mod scores;
+mod search;
 mod vectors;

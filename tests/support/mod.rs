@@ -147,6 +147,23 @@ pub fn clients(test: &str) -> Option<PathBuf> {
     })
 }
 
+/// A Chromium, for the test named `test`; `None` where the test is to be skipped.
+///
+/// `EMBEDCTL_TEST_CHROMIUM` names it; else it is looked for on the path.
+///
+/// # Panics
+/// If there is none and `EMBEDCTL_TEST_REQUIRE` contains `chromium`.
+pub fn chromium(test: &str) -> Option<PathBuf> {
+    let named = variable("EMBEDCTL_TEST_CHROMIUM").map(PathBuf::from);
+    let path = variable("PATH").unwrap_or_default();
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let on_path = std::env::split_paths(&path)
+        .flat_map(|folder| names.map(|name| folder.join(name)))
+        .find(|file| file.is_file());
+    let found = named.filter(|file| file.is_file()).or(on_path);
+    found.or_else(|| skip(test, "chromium", "Chromium"))
+}
+
 /// A Python that has the systems of `.ci/databases.txt`, for the test named `test`; `None` where the test is to be skipped.
 ///
 /// `EMBEDCTL_TEST_DATABASES` names it.

@@ -21,6 +21,8 @@ pub(crate) enum ApiRefusal {
     Key,
     /// It calls the server by a name that may be another site's.
     Host,
+    /// It asks for rows of a corpus that anybody on the network could ask for.
+    Open,
     /// The length of its body is told in two ways.
     Ambiguous,
     /// There is no such route.
@@ -53,6 +55,7 @@ impl ApiRefusal {
             Self::TooLarge => "too_large",
             Self::Key => "key",
             Self::Host => "host",
+            Self::Open => "no_keys",
             Self::Ambiguous => "ambiguous_length",
             Self::Route => "route",
             Self::Method => "method",
@@ -74,7 +77,7 @@ impl ApiRefusal {
             Self::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Key => StatusCode::UNAUTHORIZED,
-            Self::Host => StatusCode::FORBIDDEN,
+            Self::Host | Self::Open => StatusCode::FORBIDDEN,
             Self::Route | Self::Model => StatusCode::NOT_FOUND,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -93,7 +96,7 @@ impl ApiRefusal {
             Self::Invalid | Self::Ambiguous | Self::TooLarge | Self::MediaType | Self::Slow => {
                 "validation"
             }
-            Self::Key | Self::Host => "unauthorized",
+            Self::Key | Self::Host | Self::Open => "unauthorized",
             Self::Route | Self::Method | Self::Model => "not_found",
             Self::Full => "overloaded",
             Self::Unready | Self::Late => "unhealthy",

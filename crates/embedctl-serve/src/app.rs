@@ -13,6 +13,7 @@ use tokio::sync::{Notify as Wakeup, OwnedSemaphorePermit, Semaphore};
 use crate::answer::{ApiError, ApiRefusal, json_answer};
 use crate::answers::OpenAnswers;
 use crate::body::BodyMemory;
+use crate::listen::Reach;
 use crate::metrics::Metrics;
 use crate::model::{ModelCard, ServedModel};
 use crate::options::{Notice, Notify, ServerOptions};
@@ -40,6 +41,10 @@ pub(crate) struct App {
     pub answers: Arc<OpenAnswers>,
     /// Whether the listener is this machine's own, and serves clients without keys.
     pub is_private: bool,
+    /// Whether rows of the corpus are shown: to programs of this machine, or to clients with keys.
+    pub shows_rows: bool,
+    /// A search takes all cores: they take turns.
+    pub searching: Arc<Semaphore>,
     /// Long requests that are read.
     pub reading: WorkBudget,
     /// Long texts whose tokens are listed.
@@ -56,8 +61,9 @@ impl App {
         queue: Arc<Queue>,
         metrics: Arc<Metrics>,
         options: ServerOptions,
-        (notify, is_private): (Notify, bool),
+        (notify, reach): (Notify, Reach),
     ) -> Self {
+        let has_keys = options.keys.is_some();
         Self {
             model,
             queue,
@@ -69,7 +75,9 @@ impl App {
             connections: AtomicUsize::new(0),
             notify,
             answers: Arc::default(),
-            is_private,
+            is_private: reach == Reach::Loopback && !has_keys,
+            shows_rows: reach != Reach::Network || has_keys,
+            searching: Arc::new(Semaphore::new(1)),
             requests: AtomicUsize::new(0),
             idle: Wakeup::new(),
             stopping: AtomicBool::new(false),
@@ -201,13 +209,23 @@ pub(crate) async fn off_thread<T: Send + 'static>(
     size: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ApiError> {
-    let failed = |reason| ApiError::new(ApiRefusal::Engine, reason);
-    let work = move || guarded(|| Ok(work()), failed);
-    if size <= SHORT {
-        return work();
+    match size <= SHORT {
+        true => guarded(|| Ok(work()), failed),
+        false => on_another_thread(work).await,
     }
-    let ended = |_| failed("reading the request failed".to_owned());
+}
+
+/// Runs `work` on a thread where it holds nobody up.
+pub(crate) async fn on_another_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ApiError> {
+    let work = move || guarded(|| Ok(work()), failed);
+    let ended = |_| failed("answering the request failed".to_owned());
     tokio::task::spawn_blocking(work).await.map_err(ended)?
+}
+
+fn failed(reason: String) -> ApiError {
+    ApiError::new(ApiRefusal::Engine, reason)
 }
 
 /// An answer that may be long, in JSON.

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::API_KEY_FILE;
 use embedctl_common::{hash, small_file};
@@ -43,12 +45,22 @@ impl ApiKeys {
         Ok(Self(keys))
     }
 
-    /// Whether the value of a header `Authorization` has one of them.
+    /// Whether the value of a header `Authorization` has one of them: as programs send it (`Bearer KEY`), or as the password
+    /// that a browser asks a person for (`Basic`, with any name).
     pub(crate) fn allow(&self, header: Option<&[u8]>) -> bool {
-        let Some((scheme, key)) = header.and_then(|header| header.split_at_checked(7)) else {
+        let header = header.unwrap_or_default().trim_ascii();
+        let Some(space) = header.iter().position(|&byte| byte == b' ') else {
             return false;
         };
-        scheme.eq_ignore_ascii_case(b"bearer ") && self.0.contains(&hash::of(key.trim_ascii()))
+        let (scheme, value) = (&header[..space], header[space..].trim_ascii());
+        let is_known = |key: &[u8]| self.0.contains(&hash::of(key));
+        if scheme.eq_ignore_ascii_case(b"bearer") {
+            return is_known(value);
+        }
+        let decoded = STANDARD.decode(value).unwrap_or_default();
+        let colon = decoded.iter().position(|&byte| byte == b':');
+        scheme.eq_ignore_ascii_case(b"basic")
+            && colon.is_some_and(|at| is_known(&decoded[at + 1..]))
     }
 }
 
@@ -79,6 +91,11 @@ mod tests {
             ("Bearer ", false),
             ("Bearer # team", false),
             ("Basic sk-1", false),
+            ("Basic Om5v", false),
+            ("Basic OnNrLTE=", true),
+            ("basic YW5uYTpzay0y", true),
+            ("Basic c2stMTp4", false),
+            ("Digest sk-1", false),
             ("sk-1", false),
             ("", false),
         ] {

@@ -1,4 +1,5 @@
-//! A model behind HTTP: OpenAI's `/v1/embeddings` and the routes of text-embeddings-inference, on one batching queue.
+//! A model behind HTTP: the routes of OpenAI, text-embeddings-inference, Cohere, Jina and Ollama, on one batching queue, and a
+//! page for browsers.
 //!
 //! ```text
 //!  connection ──► request ──► rows of tokens ──► queue ──► worker ──► answer
@@ -118,6 +119,7 @@ mod body;
 mod browsers;
 mod client;
 mod connections;
+mod corpus;
 mod heads;
 mod keys;
 mod listen;
@@ -126,14 +128,17 @@ mod model;
 mod ollama;
 mod openai;
 mod options;
+mod page;
 mod queue;
 mod routes;
 mod rows;
 mod scores;
+mod search;
 mod server;
 mod similarity;
 mod tei;
 
+pub use corpus::{CorpusRow, ServedCorpus};
 pub use keys::ApiKeys;
 pub use listen::{BoundListener, Listen};
 pub use model::{ModelCard, ServedModel, ServedRow, ServedWorker, Token};

@@ -110,16 +110,27 @@ impl BoundListener {
     }
 }
 
+/// Who reaches a listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Programs of this machine, and by it browsers with pages of anybody.
+    Loopback,
+    /// Programs of this machine that may open the socket's file.
+    SocketFile,
+    /// Other machines.
+    Network,
+}
+
 impl BoundListener {
-    /// Whether it is a port that this machine alone reaches.
-    pub(crate) fn is_loopback(&self) -> bool {
+    /// Who reaches it.
+    pub(crate) fn reach(&self) -> Reach {
         match &self.0 {
-            BoundSocket::Tcp(listener) => {
-                let address = listener.local_addr();
-                address.is_ok_and(|address| address.ip().to_canonical().is_loopback())
-            }
+            BoundSocket::Tcp(listener) => match listener.local_addr() {
+                Ok(address) if address.ip().to_canonical().is_loopback() => Reach::Loopback,
+                _ => Reach::Network,
+            },
             #[cfg(unix)]
-            BoundSocket::Unix(_) => false,
+            BoundSocket::Unix(_) => Reach::SocketFile,
         }
     }
 }

@@ -11,6 +11,8 @@ use embedctl_model::score::ScoreForm;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::corpus::ServedCorpus;
+
 /// A model, as requests and answers need to know it.
 #[derive(Debug, Clone)]
 pub struct ModelCard {
@@ -133,6 +135,11 @@ pub trait ServedModel: Send + Sync + 'static {
     /// The first `dimensions` components of a row of full width, as a vector of that width; `None` where it has no
     /// finite length. Only called if [`ModelCard::cuts`].
     fn cut(&self, row: &[f32], dimensions: usize) -> Option<Vec<f32>>;
+
+    /// Rows that queries are compared with, if the server has some.
+    fn corpus(&self) -> Option<&dyn ServedCorpus> {
+        None
+    }
 
     /// A worker for one thread.
     ///

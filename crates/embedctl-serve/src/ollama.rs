@@ -1,4 +1,5 @@
-//! Ollama's routes for vectors: `/api/embed`, and the older `/api/embeddings`.
+//! Ollama's routes for vectors, `/api/embed` and the older `/api/embeddings`, and those by which its clients look for a
+//! model first: `/api/tags`, `/api/show` and `/api/version`.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -6,8 +7,9 @@ use std::time::Instant;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
-use crate::answer::ApiError;
+use crate::answer::{ApiError, json_answer};
 use crate::app::{App, long_answer};
 use crate::rows::{self, RequestInputs, RequestRows};
 use crate::tei::told_of_truncation;
@@ -96,4 +98,78 @@ pub(crate) async fn embeddings(
     let embedding = vectors.into_iter().next().unwrap_or_default();
     let answer = long_answer(size, OllamaEmbeddingsAnswer { embedding }).await?;
     Ok(told_of_truncation(answer, truncated))
+}
+
+/// The model that a client asks for; older ones say `name`.
+#[derive(Deserialize)]
+struct OllamaShowRequest {
+    model: Option<String>,
+    name: Option<String>,
+}
+
+/// The time of a model's last change, which is not known, as clients can read it.
+const UNKNOWN_TIME: &str = "1970-01-01T00:00:00Z";
+
+/// `GET /api/tags`: the model by each of its names. It is no file of Ollama's, so it has no size and no digest.
+pub(crate) async fn tags(State(app): State<Arc<App>>) -> Response {
+    let details = details(&app);
+    let model = |name| {
+        json!({
+            "name": name,
+            "model": name,
+            "modified_at": UNKNOWN_TIME,
+            "size": 0,
+            "digest": "",
+            "details": details,
+        })
+    };
+    let models: Vec<Value> = app.served_names().into_iter().map(model).collect();
+    json_answer(&json!({"models": models}))
+}
+
+/// `POST /api/show`.
+pub(crate) async fn show(
+    State(app): State<Arc<App>>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let take = |app: &Arc<App>, request: OllamaShowRequest| {
+        rows::check_name(app, request.model.or(request.name).as_deref())
+    };
+    let ((), _) = rows::read(&app, request, take).await?;
+    let card = app.card();
+    let capabilities = match card.model_type() {
+        "embedding" => vec!["embedding"],
+        _ => Vec::new(),
+    };
+    Ok(json_answer(&json!({
+        "modelfile": "",
+        "parameters": "",
+        "template": "",
+        "modified_at": UNKNOWN_TIME,
+        "details": details(&app),
+        // Clients look for the numbers of a model below the name of its architecture.
+        "model_info": {
+            "general.architecture": "embedctl",
+            "general.basename": card.id,
+            "embedctl.context_length": card.max_length,
+            "embedctl.embedding_length": card.form.widths().last(),
+        },
+        "capabilities": capabilities,
+    })))
+}
+
+/// `GET /api/version`.
+pub(crate) async fn version() -> Response {
+    json_answer(&json!({"version": env!("CARGO_PKG_VERSION")}))
+}
+
+fn details(app: &App) -> Value {
+    json!({
+        "parent_model": "",
+        "format": "",
+        "family": app.card().model_type(),
+        "families": [app.card().model_type()],
+        "parameter_size": "",
+        "quantization_level": app.card().dtype,
+    })
 }

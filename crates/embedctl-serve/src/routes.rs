@@ -22,10 +22,10 @@ use crate::body::UnreadBody;
 use crate::client::Client;
 use crate::metrics::Gauges;
 use crate::options::Notice;
-use crate::{browsers, ollama, openai, scores, similarity, tei};
+use crate::{browsers, ollama, openai, page, scores, search, similarity, tei};
 
 /// Routes with their methods, for metrics and messages.
-pub(crate) const ROUTES: [(&str, &str); 18] = [
+pub(crate) const ROUTES: [(&str, &str); 23] = [
     ("POST", "/v1/embeddings"),
     ("GET", "/v1/models"),
     ("POST", "/"),
@@ -44,6 +44,11 @@ pub(crate) const ROUTES: [(&str, &str); 18] = [
     ("POST", "/similarity"),
     ("POST", "/api/embed"),
     ("POST", "/api/embeddings"),
+    ("GET", "/api/tags"),
+    ("POST", "/api/show"),
+    ("GET", "/api/version"),
+    ("GET", "/"),
+    ("POST", "/search"),
 ];
 
 impl App {
@@ -64,6 +69,7 @@ impl App {
         let route = route.map_or("other", |(_, route)| route);
         let is_openai =
             ["/v1/", "/v2/"].iter().any(|it| path.starts_with(it)) || path == "/embeddings";
+        let is_page = method == Method::GET && path == "/";
         let origin = browsers::allowed(&head.headers, &self.options);
         // Requests behind one in chunks are not looked at.
         let mut closes = head.headers.contains_key(header::TRANSFER_ENCODING);
@@ -90,6 +96,14 @@ impl App {
             answer = self.refuse(&error, is_openai);
             if let Some(allow) = allow {
                 answer.headers_mut().insert(header::ALLOW, allow);
+            }
+            if error.refusal == ApiRefusal::Key && is_page {
+                // A browser asks a person for it. It does not for other routes, which programs ask.
+                let scheme =
+                    HeaderValue::from_static("Basic realm=\"embedctl: any name, and a key\"");
+                answer
+                    .headers_mut()
+                    .append(header::WWW_AUTHENTICATE, scheme);
             }
         }
         if let Err(error) = self.bodies.check(&answer) {
@@ -176,7 +190,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/v1/embeddings", post(openai::embeddings))
         .route("/embeddings", post(openai::embeddings))
         .route("/v1/models", get(openai::models))
-        .route("/", post(root))
+        .route("/", get(page::page).post(root))
         .route("/embed", post(tei::embed))
         .route("/embed_sparse", post(tei::embed_sparse))
         .route("/rerank", post(scores::rerank))
@@ -186,6 +200,10 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/similarity", post(similarity::similarity))
         .route("/api/embed", post(ollama::embed))
         .route("/api/embeddings", post(ollama::embeddings))
+        .route("/api/tags", get(ollama::tags))
+        .route("/api/show", post(ollama::show))
+        .route("/api/version", get(ollama::version))
+        .route("/search", post(search::search))
         .route("/tokenize", post(tei::tokenize))
         .route("/info", get(tei::info))
         .route("/health", get(health))

@@ -303,12 +303,21 @@ pub(crate) fn prompt<'a>(app: &'a App, name: Option<&str>) -> Result<Option<&'a 
 impl PreparedRows {
     /// Waits for the numbers of these rows.
     pub async fn run(self, app: &App, deadline: Deadline) -> Result<Rows, ApiError> {
+        let (rows, _) = self.run_in_room(app, deadline).await?;
+        Ok(rows)
+    }
+
+    /// The same, with the room that they have in the queue, for work that is still to be done with them.
+    pub async fn run_in_room(
+        self,
+        app: &App,
+        deadline: Deadline,
+    ) -> Result<(Rows, Room), ApiError> {
         let Self { rows, room } = self;
         let tokens: Vec<usize> = (0..rows.len()).map(|row| rows.get(row).len()).collect();
         let truncated = rows.truncated();
         let ticket = app.queue.put(rows);
         let numbers = deadline.within(app, ticket.numbers()).await??;
-        drop(room);
         let rows = Rows {
             numbers,
             tokens,
@@ -317,7 +326,7 @@ impl PreparedRows {
         app.metrics.inputs.add(rows.numbers.len() as u64);
         app.metrics.tokens.add(rows.all_tokens() as u64);
         app.metrics.truncated.add(truncated as u64);
-        Ok(rows)
+        Ok((rows, room))
     }
 }
 
@@ -362,14 +371,20 @@ pub(crate) enum Width {
 impl Width {
     /// The vectors of this width.
     pub fn take(&self, app: &App, rows: Vec<Vec<f32>>) -> Result<Vec<Vec<f32>>, ApiError> {
-        let take = |(index, row): (usize, Vec<f32>)| match self {
+        let rows = rows.into_iter().enumerate();
+        rows.map(|(index, row)| self.take_one(app, index, row))
+            .collect()
+    }
+
+    /// That of the row of this number.
+    pub fn take_one(&self, app: &App, index: usize, row: Vec<f32>) -> Result<Vec<f32>, ApiError> {
+        match self {
             Self::Part(part) if part.len() == row.len() => Ok(row),
             Self::Part(part) => Ok(row[part.clone()].to_vec()),
             Self::Cut(dimensions) => app.model.cut(&row, *dimensions).ok_or_else(|| {
                 let reason = format!("input {index}: its first {dimensions} components are all 0");
                 ApiError::invalid(reason).about("dimensions")
             }),
-        };
-        rows.into_iter().enumerate().map(take).collect()
+        }
     }
 }

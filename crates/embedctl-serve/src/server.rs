@@ -51,8 +51,7 @@ pub fn serve(
         .enable_all()
         .build()
         .map_err(exhausted)?;
-    let is_private = listener.is_loopback() && options.keys.is_none();
-    let notify = (notify, is_private);
+    let notify = (notify, listener.reach());
     let app = App::new(model, Arc::clone(&queue), metrics, options, notify);
     let served = runtime.block_on(run(Arc::new(app), listener, cancel.clone()));
     queue.close();

@@ -212,6 +212,12 @@ pub(crate) async fn info(State(app): State<Arc<App>>) -> Response {
         "normalized": card.normalized,
         "prompt": card.prompt,
         "prompts": card.prompts,
+        "wants_keys": options.keys.is_some(),
+        "search": app.model.corpus().map(|corpus| json!({
+            "file": corpus.name(),
+            "prompt_name": corpus.prompt_name(),
+            "is_open": app.shows_rows,
+        })),
     });
     let mut all: Map<String, Value> = match members {
         Value::Object(members) => members,

@@ -3,6 +3,8 @@
 mod hostile;
 mod life;
 mod model;
+mod page;
 mod protocols;
 mod scores;
+mod search;
 mod server;

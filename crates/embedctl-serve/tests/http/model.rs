@@ -10,7 +10,7 @@ use embedctl_model::batch::{BatchLimits, TokenRows};
 use embedctl_model::score::ScoreForm;
 
 use embedctl_common::vectors::RowForm;
-use embedctl_serve::{ModelCard, ServedModel, ServedRow, ServedWorker, Token};
+use embedctl_serve::{ModelCard, ServedCorpus, ServedModel, ServedRow, ServedWorker, Token};
 
 /// Components of a row.
 pub const WIDTH: usize = 4;
@@ -68,6 +68,7 @@ impl Gate {
 pub struct FakeModel {
     pub card: ModelCard,
     pub gate: Arc<Gate>,
+    pub corpus: Option<Arc<dyn ServedCorpus>>,
 }
 
 impl FakeModel {
@@ -98,6 +99,7 @@ impl FakeModel {
                 details: serde_json::Map::new(),
             },
             gate: Arc::new(gate),
+            corpus: None,
         }
     }
 }
@@ -186,6 +188,10 @@ impl ServedModel for FakeModel {
 
     fn cut(&self, row: &[f32], dimensions: usize) -> Option<Vec<f32>> {
         Some(row[..dimensions].to_vec())
+    }
+
+    fn corpus(&self) -> Option<&dyn ServedCorpus> {
+        self.corpus.as_deref()
     }
 
     fn worker(&self) -> Result<Box<dyn ServedWorker>> {

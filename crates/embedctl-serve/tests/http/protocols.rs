@@ -231,13 +231,12 @@ fn the_document_describes_routes_that_answer() {
         );
     }
     for (path, methods) in document["paths"].as_object().unwrap() {
-        let is_get = methods.get("get").is_some();
-        let (own, other) = match is_get {
-            true => (server.get(path), server.post(path, "{}")),
-            false => (server.post(path, "{}"), server.get(path)),
-        };
-        assert!(![404, 405].contains(&own.status), "{path}: {own:?}");
-        assert_eq!(other.status, 405, "{path}: {other:?}");
+        for (method, answer) in [("get", server.get(path)), ("post", server.post(path, "{}"))] {
+            match methods.get(method) {
+                Some(_) => assert!(![404, 405].contains(&answer.status), "{path}: {answer:?}"),
+                None => assert_eq!(answer.status, 405, "{path}: {answer:?}"),
+            }
+        }
     }
     // Refusals that a whole server is set up for.
     let locked = Server::start(FakeModel::scoring(1), with_key("right"));
@@ -410,6 +409,30 @@ fn ollamas_routes_give_the_same_vectors() {
     let refused = server.post("/api/embed", long);
     assert_eq!(refused.status, 413, "{refused:?}");
     assert!(refused.json()["error"].is_string(), "{refused:?}");
+}
+
+#[test]
+fn ollamas_clients_find_the_model_first() {
+    let options = ServerOptions {
+        served_names: vec!["mine".to_owned()],
+        ..ServerOptions::default()
+    };
+    let server = Server::start(FakeModel::new(1), options);
+    let tags = server.get("/api/tags").json();
+    assert_eq!(tags["models"][0]["name"], "mine");
+    assert_eq!(tags["models"][0]["model"], "mine");
+    assert_eq!(tags["models"].as_array().unwrap().len(), 1);
+    for body in [r#"{"model": "mine"}"#, r#"{"name": "mine:latest"}"#] {
+        let shown = server.post("/api/show", body).json();
+        assert_eq!(shown["capabilities"], json!(["embedding"]), "{body}");
+        assert_eq!(shown["model_info"]["embedctl.embedding_length"], 4);
+        assert_eq!(shown["model_info"]["embedctl.context_length"], 4000);
+    }
+    let other = server.post("/api/show", r#"{"model": "llama3"}"#);
+    assert_eq!(other.status, 404, "{other:?}");
+    assert!(other.json()["error"].is_string(), "{other:?}");
+    let version = server.get("/api/version").json();
+    assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
 }
 
 #[test]

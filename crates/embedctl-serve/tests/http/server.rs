@@ -27,7 +27,11 @@ pub struct Server {
 
 impl Server {
     pub fn start(model: FakeModel, options: ServerOptions) -> Self {
-        let listener = Listen::Tcp("127.0.0.1:0".into()).bind().unwrap();
+        Self::start_on("127.0.0.1:0", model, options)
+    }
+
+    pub fn start_on(listen: &str, model: FakeModel, options: ServerOptions) -> Self {
+        let listener = Listen::Tcp(listen.into()).bind().unwrap();
         let address = listener.address().replace("http://", "");
         let gate = Arc::clone(&model.gate);
         let cancel = CancelToken::new();

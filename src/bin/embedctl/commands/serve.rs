@@ -105,6 +105,9 @@ pub fn run(
         engine_label(&ready.engine),
         ready.threads
     ));
+    if let Some(rows) = ready.model.corpus() {
+        printer.info(format!("rows of {} are found by POST /search", rows.name()));
+    }
     serve::serve(ready.model, listener, server, notify(printer), &cancel)?;
     printer.info("stopped");
     Ok(ExitCode::Done)
