@@ -17,6 +17,7 @@ mod support;
 mod clients;
 mod conduct;
 mod like;
+#[cfg(unix)] // the browser is driven by pipes
 mod page;
 mod process;
 mod scores;

@@ -102,7 +102,6 @@ fn check_conduct(case: &str, found: &Value, address: &str) {
 fn start_like_quotes(sandbox: &Sandbox) -> Server {
     let quotes = std::fs::read_to_string(in_repository("fixtures/inputs/quotes.txt")).unwrap();
     sandbox.write("quotes.txt", quotes);
-    #[cfg(unix)]
     std::os::unix::fs::symlink(in_repository(REAL_MODEL), sandbox.path("all-MiniLM-L6-v2"))
         .unwrap();
     let run =
@@ -115,7 +114,6 @@ fn start_like_quotes(sandbox: &Sandbox) -> Server {
     Server::start(sandbox, &["--like", "quotes.parquet", "--listen", listen])
 }
 
-#[cfg(unix)]
 #[test]
 fn the_page_shows_what_the_model_makes_of_a_text() {
     let name = "serve::page";

@@ -15,7 +15,7 @@ use super::values::{positive, seconds};
 ///
 /// Speaks OpenAI's protocol (/v1/embeddings), that of text-embeddings-inference (/embed, /embed_sparse, /rerank,
 /// /predict, /similarity, /tokenize, /info, /health, /metrics), Cohere's and Jina's for reranking (/v1/rerank) and Ollama's
-/// for vectors (/api/embed); /openapi.json describes all routes. A text's vector is the one that
+/// for vectors (/api/embed); /openapi.json describes all routes, and a browser shows a page at /. A text's vector is the one that
 /// embed gives it with the same options, and a pair's score the one that score gives it. There is no TLS: put a proxy in
 /// front of it for other machines.
 #[derive(Debug, Args)]
@@ -53,7 +53,8 @@ pub struct ServeArgs {
     /// Model, revision, prompt, pooling, dimensions, type and precision are those in its provenance. The server does
     /// not start if the model's files or a setting differ. --prompt, --prompt-name, --task and --max-active-dims may
     /// differ for queries, and --vectors chooses one of several kinds of vectors. Where FILE's texts have a prompt, queries get
-    /// the model's prompt named query unless another one is given.
+    /// the model's prompt named query unless another one is given. POST /search finds the rows of FILE that are nearest to a
+    /// query.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::AnyPath, help_heading = "Server")]
     pub like: Option<PathBuf>,
 
@@ -69,7 +70,7 @@ pub struct ServeArgs {
 
     /// File with a key per line; requests must send one as 'Authorization: Bearer KEY'
     ///
-    /// All routes but /health want a key then.
+    /// All routes but /health want a key then. A browser asks for it as a password.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Server")]
     pub api_key_file: Option<PathBuf>,
 
