@@ -290,6 +290,9 @@ impl Corpus {
         let mut rows: Option<RowVectors> = None;
         self.read(file, &mut |row, dtype, stored| {
             check(file, stored.len())?;
+            if self.is_dense() {
+                return take(row, RowVector::Dense(from_zero(dtype, stored, &mut room)));
+            }
             let none = || RowForm::of_kind(self.stored, stored.len()).no_rows();
             let rows = rows.get_or_insert_with(none);
             rows.clear();

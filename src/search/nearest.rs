@@ -209,20 +209,26 @@ pub(super) fn nearest(
     let prepared = Prepared::of(queries)?;
     let threads = usable_cores();
     let (sender, receiver) = bounded::<Batch>(2 * threads);
+    // Room is used again: the first touch of fresh memory costs as much as a comparison.
+    let (done, emptied) = bounded::<Batch>(3 * threads);
     let mut best: Vec<Vec<Neighbour>> = vec![Vec::new(); queries.len()];
     std::thread::scope(|scope| {
         let mut workers = Vec::with_capacity(threads);
         for _ in 0..threads {
-            let (receiver, prepared, count) = (receiver.clone(), &prepared, queries.len());
+            let (receiver, done) = (receiver.clone(), done.clone());
+            let (prepared, count) = (&prepared, queries.len());
             workers.push(spawn_scoped(scope, "search", move || {
                 let mut best: Vec<Best> = (0..count).map(|_| Best::new(most)).collect();
                 let mut room = Vec::new();
-                for batch in receiver {
+                for mut batch in receiver {
                     for (row, vector) in batch.numbers.iter().zip(batch.rows.iter()) {
                         prepared.compare(vector, decoder, &mut room, &mut |query, score| {
                             best[query].add(Neighbour { row: *row, score });
                         });
                     }
+                    batch.numbers.clear();
+                    batch.rows.clear();
+                    let _ = done.try_send(batch);
                 }
                 best
             })?);
@@ -231,9 +237,11 @@ pub(super) fn nearest(
         let mut batch: Option<Batch> = None;
         let stopped = || Error::internal("the threads of a search have ended");
         let all = read(&mut |number, row| {
-            let own = batch.get_or_insert_with(|| Batch {
-                numbers: Vec::new(),
-                rows: row.no_rows(),
+            let own = batch.get_or_insert_with(|| {
+                emptied.try_recv().unwrap_or_else(|_| Batch {
+                    numbers: Vec::new(),
+                    rows: row.no_rows(),
+                })
             });
             own.numbers.push(number);
             own.rows.push(row);

@@ -3,17 +3,22 @@
 use std::sync::Arc;
 
 use ::parquet::arrow::ProjectionMask;
-use ::parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use ::parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
+};
 use ::parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use ::parquet::file::reader::FileReader;
+use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
+use crossbeam_channel::bounded;
 
 use super::footer::{load, reader};
 use super::pages::FileChunks;
 use crate::vectors::columns::{of_batch, vectors_in};
 use crate::vectors::{CUT, RecordedColumns, TakeVector, guarded, unreadable};
 use crate::writing::made::{KEY, decoded};
-use embedctl_common::error::Result;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::threads::{spawn_scoped, usable_cores};
 use embedctl_storage::Readable;
 
 /// Rows that are decoded at a time.
@@ -21,6 +26,12 @@ const BATCH_ROWS: usize = 1024;
 
 /// Numbers that room is made for at a time: a list's width counts for each row, null rows included.
 const BATCH_NUMBERS: usize = 4 << 20;
+
+/// Row groups up to this size (bytes, decompressed) are decoded side by side.
+const SMALL_GROUP: i64 = 256 << 20;
+
+/// Decoded batches that wait for their turn, for each thread.
+const WAITING: usize = 4;
 
 /// A width up to this is believed, however little the file holds: its rows may all be null.
 const WIDE: usize = 1 << 16;
@@ -52,22 +63,97 @@ pub(super) fn read(
         return Err(unreadable(file.path(), why).with_remedy(CUT));
     }
     let mask = ProjectionMask::roots(metadata.parquet_schema(), columns);
-    let chunks = chunks.of_groups(groups.iter(), u64::MAX);
-    let steps = chunks.clone();
-    let mut batches = guarded(file, || {
-        ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, metadata)
-            .with_projection(mask)
-            .with_batch_size((BATCH_NUMBERS / widest).clamp(1, BATCH_ROWS))
-            .build()
-    })?;
+    let are_small = groups
+        .iter()
+        .all(|group| group.total_byte_size() <= SMALL_GROUP);
+    let columns = VectorColumns {
+        file,
+        chunks,
+        mask,
+        batch_rows: (BATCH_NUMBERS / widest).clamp(1, BATCH_ROWS),
+        metadata,
+    };
     let mut rows = 0;
-    while let Some(batch) = guarded(file, || {
-        steps.begin_step(false);
-        batches.next().transpose()
-    })? {
-        of_batch(&batch, said, &mut rows, take)?;
+    let mut take = |batch: &RecordBatch| of_batch(batch, said, &mut rows, take);
+    let threads = usable_cores().min(columns.groups());
+    match are_small && threads > 1 {
+        true => columns.decode_side_by_side(threads, &mut take),
+        false => (0..columns.groups()).try_for_each(|group| columns.decode(group, |it| take(&it))),
     }
-    Ok(())
+}
+
+/// The columns of vectors of a file.
+struct VectorColumns<'a> {
+    file: &'a Readable,
+    chunks: FileChunks,
+    metadata: ArrowReaderMetadata,
+    mask: ProjectionMask,
+    /// Rows that are decoded at a time.
+    batch_rows: usize,
+}
+
+impl VectorColumns<'_> {
+    /// How many row groups there are.
+    fn groups(&self) -> usize {
+        self.metadata.metadata().num_row_groups()
+    }
+
+    /// Decodes a row group, batch by batch.
+    fn decode(&self, group: usize, mut take: impl FnMut(RecordBatch) -> Result<()>) -> Result<()> {
+        let metadata = self.metadata.metadata().row_group(group);
+        let chunks = self.chunks.of_groups([metadata].into_iter(), u64::MAX);
+        let steps = chunks.clone();
+        let mut batches = guarded(self.file, || {
+            ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, self.metadata.clone())
+                .with_row_groups(vec![group])
+                .with_projection(self.mask.clone())
+                .with_batch_size(self.batch_rows)
+                .build()
+        })?;
+        while let Some(batch) = guarded(self.file, || {
+            steps.begin_step(false);
+            batches.next().transpose()
+        })? {
+            take(batch)?;
+        }
+        Ok(())
+    }
+
+    /// Decodes all row groups, each by one of some threads, and hands over their batches in the file's order.
+    fn decode_side_by_side(
+        &self,
+        threads: usize,
+        take: &mut dyn FnMut(&RecordBatch) -> Result<()>,
+    ) -> Result<()> {
+        let stopped = || Error::internal("a thread that decodes vectors has ended");
+        std::thread::scope(|scope| {
+            let mut decoders = Vec::with_capacity(threads);
+            for first in 0..threads {
+                // `None` ends a row group.
+                let (sender, receiver) = bounded::<Result<Option<RecordBatch>>>(WAITING);
+                decoders.push(receiver);
+                spawn_scoped(scope, "vectors", move || {
+                    for group in (first..self.groups()).step_by(threads) {
+                        let batches = self.decode(group, |batch| {
+                            sender.send(Ok(Some(batch))).map_err(|_| stopped())
+                        });
+                        let is_failed = batches.is_err();
+                        let is_unwanted = sender.send(batches.map(|()| None)).is_err();
+                        if is_failed || is_unwanted {
+                            return;
+                        }
+                    }
+                })?;
+            }
+            for group in 0..self.groups() {
+                let decoder = &decoders[group % threads];
+                while let Some(batch) = decoder.recv().map_err(|_| stopped())?? {
+                    take(&batch)?;
+                }
+            }
+            Ok(())
+        })
+    }
 }
 
 /// The provenance, as text.
