@@ -383,3 +383,69 @@ fn what_cannot_be_compared_is_refused() {
         assert!(run.stderr.contains(reason), "{line}: {run}");
     }
 }
+
+#[test]
+fn chunks_null_rows_parts_widths_and_kinds_are_told_apart() {
+    let sandbox = Sandbox::new();
+    // Long texts give chunks with one id; a record without a text has no vector.
+    let record = |n: usize| match n % 5 {
+        0 => json!({"id": n}),
+        _ => json!({"id": n, "text": format!("number {n} of a cat. ").repeat(1 + n % 3 * 30)}),
+    };
+    let records: String = (0..40).map(|n| format!("{}\n", record(n))).collect();
+    sandbox.write("in.jsonl", records);
+    let formats = [
+        ("out.parquet", ""),
+        ("out.jsonl", ""),
+        ("out.arrow", ""),
+        ("parts/", "--part-rows 9 --output-format parquet"),
+    ];
+    for options in ["--chunk tokens", "--dimensions 16,48"] {
+        for (out, more) in formats {
+            let line = format!("in.jsonl -o {out} --on-error null --force {options} {more}");
+            code(&sandbox.embed(&line), 3);
+        }
+        let rows = vectors_of("out.jsonl", &sandbox);
+        for (out, _) in formats {
+            let found = compared(
+                &sandbox,
+                &format!("out.parquet {out} -k 3,10 --sample 1000"),
+            );
+            assert_eq!(found["rows"], rows, "{options} {out}");
+            for overlap in found["others"][0]["overlaps"].as_array().unwrap() {
+                assert_eq!(overlap["share"], 1.0, "{options} {out}");
+            }
+        }
+        fs::remove_dir_all(sandbox.path("parts")).unwrap();
+    }
+    sandbox.write("few.jsonl", lines(&texts()[..20]));
+    let mut command =
+        sandbox.embed_command("few.jsonl -o kinds.parquet --vectors dense,sparse,multi");
+    command.env("EMBEDCTL_MODEL", in_repository("fixtures/heads/bert/model"));
+    code(&sandbox.finish(&mut command), 0);
+    let run = compare(&sandbox, "kinds.parquet kinds.parquet");
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(run.stderr.contains("vectors of several kinds"), "{run}");
+    for kind in ["dense", "sparse", "multi"] {
+        let found = compared(
+            &sandbox,
+            &format!("kinds.parquet kinds.parquet --vectors {kind} -k 5"),
+        );
+        assert_eq!(found["others"][0]["overlaps"][0]["share"], 1.0, "{kind}");
+    }
+}
+
+/// Rows of a JSONL output that have a vector.
+fn vectors_of(file: &str, sandbox: &Sandbox) -> usize {
+    let text = fs::read_to_string(sandbox.path(file)).unwrap();
+    let rows = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let has_vector = |row: &Value| {
+        row.as_object()
+            .unwrap()
+            .iter()
+            .any(|(name, value)| name.starts_with("embedding") && value.is_array())
+    };
+    rows.filter(has_vector).count()
+}
