@@ -1,8 +1,14 @@
 """Asks a server by the clients that others have made, and compares with the vectors of the batch job."""
 
+import os
 import sys
 
+# LiteLLM fetches a list of prices otherwise.
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+
+import litellm
 import numpy
+import ollama
 import openai
 from huggingface_hub import InferenceClient
 from langchain_openai import OpenAIEmbeddings
@@ -65,4 +71,21 @@ hub = InferenceClient(base_url=url, token=key)
 same([hub.feature_extraction(text)[0] for text in texts], "huggingface_hub")
 same(hub.feature_extraction(texts), "huggingface_hub, several")
 same(hub.feature_extraction(texts, normalize=True, truncate=True), "huggingface_hub, settings")
+
+answer = litellm.embedding(model=f"hosted_vllm/{model}", input=texts, api_base=f"{url}/v1", api_key=key)
+same([one["embedding"] for one in answer.data], "litellm, hosted_vllm")
+
+client = ollama.Client(host=url, headers={"Authorization": f"Bearer {key}"})
+assert [one.model for one in client.list().models] == [model]
+shown = client.show(model)
+assert shown.capabilities == ["embedding"], shown
+assert shown.modelinfo["embedctl.embedding_length"] == expected.shape[1], shown
+same(client.embed(model=model, input=texts).embeddings, "ollama")
+same(client.embed(model=f"{model}:latest", input=texts).embeddings, "ollama, with a tag")
+assert (numpy.asarray(client.embeddings(model=model, prompt=texts[0]).embedding, dtype=numpy.float32) == expected[0]).all()
+try:
+    client.embed(model="llama3", input="a")
+    raise SystemExit("another model was taken")
+except ollama.ResponseError as error:
+    assert error.status_code == 404 and "no model" in error.error, error
 print("all clients agree")

@@ -1,41 +1,35 @@
-//! Programs that speak the server's protocols: Python clients, and the documentation's curl commands.
+//! Programs that speak the server's protocols: clients in Python and Node, and the documentation's curl commands.
 
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::sandbox::{REAL_MODEL, Sandbox, in_repository};
 use crate::server::Server;
 use crate::support;
 
-/// Every client gives the vectors that `embed` writes.
-#[test]
-fn clients_of_openai_and_text_embeddings_inference_get_the_batch_jobs_vectors() {
-    let Some(python) = support::clients("serve::clients") else {
-        return;
-    };
-    let sandbox = Sandbox::new();
+/// A server behind a key that is like an output of three texts.
+fn start_like_vectors(sandbox: &Sandbox, output: &str) -> Server {
     let model = in_repository(REAL_MODEL).display().to_string();
-    sandbox.write(
-        "texts.txt",
-        "A cat sits on a mat.\nInterest rates rose.\nWhat is Deep Learning?\n",
-    );
-    let run = sandbox.run(&format!(
-        "embed texts.txt -o vectors.npy -m {model} -p native"
-    ));
+    sandbox.write("texts.txt", TEXTS.join("\n"));
+    let run = sandbox.run(&format!("embed texts.txt -o {output} -m {model} -p native"));
     assert_eq!(run.code, Some(0), "{run}");
     sandbox.write("keys.txt", "sk-right\n");
-    let server = Server::start(
-        &sandbox,
-        &["--like", "vectors.npy", "--api-key-file", "keys.txt"],
-    );
-    let output = Command::new(python)
-        .arg(in_repository("tests/serve/clients.py"))
-        .args([&format!("http://{}", server.address), "sk-right"])
-        .current_dir(sandbox.path(""))
-        .output()
-        .unwrap();
+    Server::start(sandbox, &["--like", output, "--api-key-file", "keys.txt"])
+}
+
+const TEXTS: [&str; 3] = [
+    "A cat sits on a mat.",
+    "Interest rates rose.",
+    "What is Deep Learning?",
+];
+
+/// Runs a script of clients, which are to agree.
+fn run_clients(sandbox: &Sandbox, command: &mut Command, server: &Server) {
+    let url = format!("http://{}", server.address);
+    let command = command.args([&url, "sk-right"]);
+    let output = command.current_dir(sandbox.path("")).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(
         output.status.success(),
@@ -43,6 +37,80 @@ fn clients_of_openai_and_text_embeddings_inference_get_the_batch_jobs_vectors() 
         String::from_utf8_lossy(&output.stderr)
     );
     assert!(said.ends_with("all clients agree\n"), "{said}");
+}
+
+/// Every client gives the vectors that `embed` writes.
+#[test]
+fn clients_in_python_get_the_batch_jobs_vectors() {
+    let Some(python) = support::clients("serve::clients") else {
+        return;
+    };
+    let sandbox = Sandbox::new();
+    let server = start_like_vectors(&sandbox, "vectors.npy");
+    let script = in_repository("tests/serve/clients.py");
+    run_clients(&sandbox, Command::new(python).arg(script), &server);
+}
+
+#[test]
+fn clients_in_node_get_the_batch_jobs_vectors() {
+    let Some(folder) = support::node_clients("serve::clients") else {
+        return;
+    };
+    let sandbox = Sandbox::new();
+    let server = start_like_vectors(&sandbox, "vectors.jsonl");
+    let rows = std::fs::read_to_string(sandbox.path("vectors.jsonl")).unwrap();
+    let vector = |line: &str| {
+        let row: Value = serde_json::from_str(line).unwrap();
+        row["embedding"].clone()
+    };
+    let vectors: Vec<Value> = rows.lines().map(vector).collect();
+    sandbox.write("vectors.json", json!(vectors).to_string());
+    sandbox.write("texts.json", json!(TEXTS).to_string());
+    let script = in_repository("tests/serve/clients.mjs");
+    let mut command = Command::new("node");
+    run_clients(&sandbox, command.arg(script).arg(folder), &server);
+}
+
+#[test]
+fn clients_of_rerankers_rank_documents() {
+    let Some(python) = support::clients("serve::clients") else {
+        return;
+    };
+    let sandbox = Sandbox::new();
+    sandbox.write("keys.txt", "sk-right\n");
+    let model = in_repository("fixtures/scores/bert/model");
+    let model = model.display().to_string();
+    let options = [
+        "--served-model-name",
+        "ranker",
+        "--api-key-file",
+        "keys.txt",
+    ];
+    let server = Server::start(
+        &sandbox,
+        &[&["-m", &model, "-p", "native"], &options[..]].concat(),
+    );
+    let query = "who wrote Faust?";
+    let documents = [
+        "Goethe wrote Faust.",
+        "It rains.",
+        "Faust is a play.",
+        "Nobody knows.",
+    ];
+    // Relevance is between 0 and 1.
+    let body = json!({"query": query, "texts": documents, "raw_scores": false});
+    let (status, ranked) = server.post_with("/rerank", &body, "Authorization: Bearer sk-right\r\n");
+    assert_eq!(status, 200, "{ranked}");
+    let ranked: Vec<Value> = serde_json::from_str(&ranked).unwrap();
+    let mut relevance = vec![Value::Null; documents.len()];
+    for one in ranked {
+        relevance[usize::try_from(one["index"].as_u64().unwrap()).unwrap()] = one["score"].clone();
+    }
+    let expected =
+        json!({"query": query, "documents": documents, "relevance": relevance, "model": "ranker"});
+    sandbox.write("expected.json", expected.to_string());
+    let script = in_repository("tests/serve/rerank_clients.py");
+    run_clients(&sandbox, Command::new(python).arg(script), &server);
 }
 
 /// The answer to a command of text-embeddings-inference's quick tour.

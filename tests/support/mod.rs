@@ -147,6 +147,27 @@ pub fn clients(test: &str) -> Option<PathBuf> {
     })
 }
 
+/// The folder whose `node_modules` holds the clients of `tests/serve/package.json`, for the test named `test`; `None` where the
+/// test is to be skipped.
+///
+/// `EMBEDCTL_TEST_NODE_CLIENTS` names it.
+///
+/// # Panics
+/// If there is none, or no node, and `EMBEDCTL_TEST_REQUIRE` contains `clients`.
+pub fn node_clients(test: &str) -> Option<PathBuf> {
+    let missing = "node with the packages of tests/serve/package.json";
+    packages_of_node("EMBEDCTL_TEST_NODE_CLIENTS", "openai")
+        .or_else(|| skip(test, "clients", missing))
+}
+
+/// The folder that a variable names, if node is there and has a package in it.
+fn packages_of_node(variable_name: &str, package: &str) -> Option<PathBuf> {
+    let folder = variable(variable_name).map(PathBuf::from)?;
+    let version = Command::new("node").arg("--version").output();
+    let has_node = version.is_ok_and(|output| output.status.success());
+    (has_node && folder.join("node_modules").join(package).is_dir()).then_some(folder)
+}
+
 /// A Chromium, for the test named `test`; `None` where the test is to be skipped.
 ///
 /// `EMBEDCTL_TEST_CHROMIUM` names it; else it is looked for on the path.
@@ -185,13 +206,8 @@ pub fn databases(test: &str) -> Option<PathBuf> {
 /// # Panics
 /// If there is none, or no node, and `EMBEDCTL_TEST_REQUIRE` contains `pgvector`.
 pub fn node_packages(test: &str) -> Option<PathBuf> {
-    let folder = variable("EMBEDCTL_TEST_PGVECTOR").map(PathBuf::from);
-    let found = folder.filter(|folder| {
-        let version = Command::new("node").arg("--version").output();
-        let package = folder.join("node_modules/@electric-sql/pglite-pgvector");
-        version.is_ok_and(|output| output.status.success()) && package.is_dir()
-    });
     let missing = "node with the packages of tests/pgvector/package.json";
+    let found = packages_of_node("EMBEDCTL_TEST_PGVECTOR", "@electric-sql/pglite-pgvector");
     found.or_else(|| skip(test, "pgvector", missing))
 }
 
@@ -203,13 +219,8 @@ pub fn node_packages(test: &str) -> Option<PathBuf> {
 /// # Panics
 /// If there is none, or no node, and `EMBEDCTL_TEST_REQUIRE` contains `web`.
 pub fn web_runtime(test: &str) -> Option<PathBuf> {
-    let folder = variable("EMBEDCTL_TEST_WEB").map(PathBuf::from);
-    let found = folder.filter(|folder| {
-        let version = Command::new("node").arg("--version").output();
-        let package = folder.join("node_modules/onnxruntime-web");
-        version.is_ok_and(|output| output.status.success()) && package.is_dir()
-    });
     let missing = "node with the packages of tests/web/package.json";
+    let found = packages_of_node("EMBEDCTL_TEST_WEB", "onnxruntime-web");
     found.or_else(|| skip(test, "web", missing))
 }
 
