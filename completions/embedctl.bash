@@ -61,6 +61,9 @@ _embedctl() {
             embedctl,serve)
                 cmd="embedctl__subcmd__serve"
                 ;;
+            embedctl,tokens)
+                cmd="embedctl__subcmd__tokens"
+                ;;
             embedctl,verify-model)
                 cmd="embedctl__subcmd__verify__subcmd__model"
                 ;;
@@ -109,6 +112,9 @@ _embedctl() {
             embedctl__subcmd__help,serve)
                 cmd="embedctl__subcmd__help__subcmd__serve"
                 ;;
+            embedctl__subcmd__help,tokens)
+                cmd="embedctl__subcmd__help__subcmd__tokens"
+                ;;
             embedctl__subcmd__help,verify-model)
                 cmd="embedctl__subcmd__help__subcmd__verify__subcmd__model"
                 ;;
@@ -119,7 +125,7 @@ _embedctl() {
 
     case "${cmd}" in
         embedctl)
-            opts="-q -v -h -V --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help --version embed serve download info export inspect search compare verify-model devices bench config completions man score help"
+            opts="-q -v -h -V --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help --version serve download info export inspect search compare verify-model devices bench config completions man embed score tokens help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -567,7 +573,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__config)
-            opts="-q -v -h --all --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help embed score serve download info export inspect search compare verify-model devices bench config completions man"
+            opts="-q -v -h --all --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help embed score tokens serve download info export inspect search compare verify-model devices bench config completions man"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -776,42 +782,12 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__embed)
-            opts="-o -f -i -m -p -q -v -h --output --format --output-format --vector-type --embedding-column --embedding-field --overwrite --force --part-rows --shard --resume --reuse --dry-run --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --text-template --id-field --uuid --id-type --streams --keep --source-columns --limit --sample --seed --model --model-file --precision --weights --max-length --prompt --prompt-name --pooling --normalize --truncate-dim --dimensions --vectors --task --max-active-dims --pool-factor --dtype --calibration --sparse-tokens --chunk --chunk-tokens --chunk-overlap --late --chunk-text --chunk-id --provider --min-cosine --no-cache --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --max-record-bytes --on-error --rejects --fail-on-empty --stats --stats-interval --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-f -i -m -p -o -q -v -h --format --output-format --vector-type --embedding-column --embedding-field --overwrite --force --part-rows --shard --resume --reuse --dry-run --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --text-template --id-field --uuid --id-type --streams --keep --source-columns --limit --sample --seed --model --model-file --precision --weights --max-length --prompt --prompt-name --pooling --normalize --truncate-dim --dimensions --vectors --task --max-active-dims --pool-factor --dtype --calibration --sparse-tokens --chunk --chunk-tokens --chunk-overlap --late --chunk-text --chunk-id --provider --min-cosine --no-cache --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --max-record-bytes --on-error --rejects --fail-on-empty --stats --stats-interval --storage-option --output --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
-                --output)
-                    local oldifs
-                    if [ -n "${IFS+x}" ]; then
-                        oldifs="$IFS"
-                    fi
-                    IFS=$'\n'
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    if [ -n "${oldifs+x}" ]; then
-                        IFS="$oldifs"
-                    fi
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o filenames
-                    fi
-                    return 0
-                    ;;
-                -o)
-                    local oldifs
-                    if [ -n "${IFS+x}" ]; then
-                        oldifs="$IFS"
-                    fi
-                    IFS=$'\n'
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    if [ -n "${oldifs+x}" ]; then
-                        IFS="$oldifs"
-                    fi
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o filenames
-                    fi
-                    return 0
-                    ;;
                 --output-format)
                     COMPREPLY=($(compgen -W "parquet arrow arrows npy npz jsonl jsonl.gz jsonl.zst pgcopy fbin i8bin u8bin" -- "${cur}"))
                     return 0
@@ -1095,6 +1071,36 @@ _embedctl() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --output)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                -o)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
                 --progress)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -1201,7 +1207,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__help)
-            opts="embed serve download info export inspect search compare verify-model devices bench config completions man score help"
+            opts="serve download info export inspect search compare verify-model devices bench config completions man embed score tokens help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1411,6 +1417,20 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__help__subcmd__serve)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        embedctl__subcmd__help__subcmd__tokens)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1643,7 +1663,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__man)
-            opts="-q -v -h --dir --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help embed score serve download info export inspect search compare verify-model devices bench config completions man"
+            opts="-q -v -h --dir --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help embed score tokens serve download info export inspect search compare verify-model devices bench config completions man"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1698,42 +1718,12 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__score)
-            opts="-o -f -i -p -m -q -v -h --output --format --output-format --overwrite --force --part-rows --shard --resume --reuse --dry-run --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --text-template --id-field --uuid --id-type --streams --keep --source-columns --limit --seed --model-file --weights --max-length --prompt --prompt-name --query-column --query-field --softmax --top-labels --provider --min-cosine --no-cache --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --max-record-bytes --on-error --rejects --fail-on-empty --stats --stats-interval --storage-option --model --embedding-column --embedding-field --vector-type --sample --precision --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-f -i -p -o -m -q -v -h --format --output-format --overwrite --force --part-rows --shard --resume --reuse --dry-run --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --text-template --id-field --uuid --id-type --streams --keep --source-columns --limit --seed --model-file --weights --max-length --prompt --prompt-name --query-column --query-field --softmax --top-labels --provider --min-cosine --no-cache --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --max-record-bytes --on-error --rejects --fail-on-empty --stats --stats-interval --storage-option --output --model --embedding-column --embedding-field --vector-type --sample --precision --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
-                --output)
-                    local oldifs
-                    if [ -n "${IFS+x}" ]; then
-                        oldifs="$IFS"
-                    fi
-                    IFS=$'\n'
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    if [ -n "${oldifs+x}" ]; then
-                        IFS="$oldifs"
-                    fi
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o filenames
-                    fi
-                    return 0
-                    ;;
-                -o)
-                    local oldifs
-                    if [ -n "${IFS+x}" ]; then
-                        oldifs="$IFS"
-                    fi
-                    IFS=$'\n'
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    if [ -n "${oldifs+x}" ]; then
-                        IFS="$oldifs"
-                    fi
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o filenames
-                    fi
-                    return 0
-                    ;;
                 --output-format)
                     COMPREPLY=($(compgen -W "parquet arrow arrows npy npz jsonl jsonl.gz jsonl.zst pgcopy fbin i8bin u8bin" -- "${cur}"))
                     return 0
@@ -1930,6 +1920,36 @@ _embedctl() {
                     ;;
                 --storage-option)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                -o)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
                     return 0
                     ;;
                 --model)
@@ -2340,6 +2360,367 @@ _embedctl() {
                     ;;
                 --storage-option)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --progress)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --log-format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                --config)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        embedctl__subcmd__tokens)
+            opts="-f -i -m -p -o -q -v -h --format --output-format --vector-type --embedding-column --embedding-field --part-rows --shard --reuse --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --text-template --id-field --uuid --id-type --streams --keep --source-columns --limit --sample --seed --model --model-file --precision --weights --max-length --prompt --prompt-name --pooling --normalize --truncate-dim --dimensions --vectors --task --max-active-dims --pool-factor --dtype --calibration --sparse-tokens --chunk --chunk-tokens --chunk-overlap --late --chunk-text --chunk-id --provider --min-cosine --no-cache --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --max-record-bytes --on-error --fail-on-empty --storage-option --overwrite --force --resume --dry-run --rejects --stats --stats-interval --output --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output-format)
+                    COMPREPLY=($(compgen -W "parquet arrow arrows npy npz jsonl jsonl.gz jsonl.zst pgcopy fbin i8bin u8bin" -- "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "parquet arrow arrows npy npz jsonl jsonl.gz jsonl.zst pgcopy fbin i8bin u8bin" -- "${cur}"))
+                    return 0
+                    ;;
+                -f)
+                    COMPREPLY=($(compgen -W "parquet arrow arrows npy npz jsonl jsonl.gz jsonl.zst pgcopy fbin i8bin u8bin" -- "${cur}"))
+                    return 0
+                    ;;
+                --vector-type)
+                    COMPREPLY=($(compgen -W "fixed list" -- "${cur}"))
+                    return 0
+                    ;;
+                --embedding-field)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --embedding-column)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --part-rows)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --shard)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --reuse)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --input-format)
+                    COMPREPLY=($(compgen -W "text file jsonl json openai-batch csv tsv parquet arrow" -- "${cur}"))
+                    return 0
+                    ;;
+                -i)
+                    COMPREPLY=($(compgen -W "text file jsonl json openai-batch csv tsv parquet arrow" -- "${cur}"))
+                    return 0
+                    ;;
+                --csv-delimiter)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --csv-quote)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --csv-escape)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --csv-null)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --text-field)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --text-column)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --text-template)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --id-field)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --id-type)
+                    COMPREPLY=($(compgen -W "kept string int" -- "${cur}"))
+                    return 0
+                    ;;
+                --keep)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sample)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --model)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                -m)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                --model-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --precision)
+                    COMPREPLY=($(compgen -W "fp32 fp16 bf16 int16 int8 uint8 q4 q4f16 bnb4" -- "${cur}"))
+                    return 0
+                    ;;
+                --weights)
+                    COMPREPLY=($(compgen -W "safetensors onnx" -- "${cur}"))
+                    return 0
+                    ;;
+                --max-length)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --prompt)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --prompt-name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pooling)
+                    COMPREPLY=($(compgen -W "cls max mean mean_sqrt_len_tokens weightedmean lasttoken" -- "${cur}"))
+                    return 0
+                    ;;
+                --normalize)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                --dimensions)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --truncate-dim)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --vectors)
+                    COMPREPLY=($(compgen -W "dense sparse multi" -- "${cur}"))
+                    return 0
+                    ;;
+                --task)
+                    COMPREPLY=($(compgen -W "query document" -- "${cur}"))
+                    return 0
+                    ;;
+                --max-active-dims)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pool-factor)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --dtype)
+                    COMPREPLY=($(compgen -W "f32 f16 int8 uint8 binary ubinary" -- "${cur}"))
+                    return 0
+                    ;;
+                --calibration)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --chunk)
+                    COMPREPLY=($(compgen -W "tokens sentences paragraphs markdown" -- "${cur}"))
+                    return 0
+                    ;;
+                --chunk-tokens)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --chunk-overlap)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --provider)
+                    COMPREPLY=($(compgen -W "auto native cpu cuda tensorrt tensorrt-rtx directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
+                    return 0
+                    ;;
+                -p)
+                    COMPREPLY=($(compgen -W "auto native cpu cuda tensorrt tensorrt-rtx directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
+                    return 0
+                    ;;
+                --min-cosine)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --device)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --provider-option)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ort-lib)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --batch-tokens)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --batch-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --window)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --threads)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-record-bytes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --on-error)
+                    COMPREPLY=($(compgen -W "fail skip null" -- "${cur}"))
+                    return 0
+                    ;;
+                --storage-option)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rejects)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --stats)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --stats-interval)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                -o)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
                     return 0
                     ;;
                 --progress)

@@ -110,7 +110,14 @@ impl Embedder {
 
     /// The tokens of `texts`, as they would be embedded; texts that cannot be are refused rows.
     pub(crate) fn tokenize(&self, texts: &Texts) -> TokenRows {
-        self.loaded.tokenize(texts)
+        self.tokenize_by(self.tokenizer(), texts)
+    }
+
+    /// The same by another tokenizer.
+    pub(crate) fn tokenize_by(&self, tokenizer: &TextTokenizer, texts: &Texts) -> TokenRows {
+        let mut tokens = tokenizer.tokenize(texts);
+        self.loaded.bounds().refuse(&mut tokens);
+        tokens
     }
 
     /// The chunks of `texts`, with their tokens as they would be embedded.

@@ -171,8 +171,8 @@ mod tests {
         engine.prepare(2).unwrap();
         assert_eq!(made.load(Ordering::Relaxed), 2);
         let mut tokens = TokenRows::default();
-        tokens.push([1, 2, 3], false);
-        tokens.push([1, 2], false);
+        tokens.push([1, 2, 3], 0);
+        tokens.push([1, 2], 0);
         let plans = plan(&tokens, engine.limits(), false);
         for _ in 0..3 {
             let mut worker = engine.worker().unwrap();

@@ -8,6 +8,19 @@ use serde_json::{Map, Value};
 use crate::hash::Hash;
 use crate::identity::{self, Difference, Fields, VectorIdentity, flatten};
 
+/// Key of the inputs' names.
+pub const INPUT_NAMES: &str = "inputs";
+
+/// Key of the inputs' sizes. A complete output is compared by it; a resumed run compares the records that it reads.
+pub const INPUT_SIZES: &str = "input_sizes";
+
+/// Whether the difference is one of the inputs, and not of what is made of them.
+#[must_use]
+pub fn is_of_inputs(difference: &Difference) -> bool {
+    let key = difference.key.split('.').next();
+    matches!(key, Some(INPUT_NAMES | INPUT_SIZES))
+}
+
 /// Keys and values as they are stored: its hash is that of the run that wrote them, whatever it knew.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]

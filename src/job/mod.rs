@@ -66,7 +66,7 @@ pub use agreement::Inputs;
 pub use begin::LockedJob;
 pub use ending::{clear_parts, clear_unbegun, forget, remove_parts};
 pub use facts::JobFacts;
-pub use fingerprint::Fingerprint;
+pub use fingerprint::{Fingerprint, INPUT_NAMES, INPUT_SIZES};
 pub use open::EmbeddedWindow;
 pub use part::{Manifest, Part, PartInfo, Point, ShardEnd, SourceState};
 pub use parts::{Create, Limits, Made, Parts};
@@ -78,11 +78,12 @@ pub use shards::{Shard, ShardRange, plan};
 pub use spool::{Spool, SpoolReader};
 pub use state::{JobFile, State, inspect};
 
+use self::fingerprint::is_of_inputs;
 use self::paths::refuse_file;
 use crate::error::{Error, Result};
-use crate::identity;
+use crate::identity::{self, Difference};
 use crate::output::{Destination, OutputFormat, OutputOptions};
-use crate::setting::{FORCE, OUTPUT, PART_ROWS, RESUME, SHARD};
+use crate::setting::{FORCE, KEEP, OUTPUT, PART_ROWS, RESUME, REUSE, SHARD};
 use crate::storage::{Content, LocalFolder, SharedFolder};
 
 /// Bytes of a part, about: an object store takes that in one request.
@@ -320,6 +321,9 @@ impl Job {
         if differences.is_empty() {
             return Ok(());
         }
+        if differences.iter().all(is_of_inputs) {
+            return Err(self.of_other_input(&differences));
+        }
         Err(Error::usage(format!(
             "{}: it was begun with other settings, but one output holds vectors of one kind: {}",
             self.shown,
@@ -329,5 +333,24 @@ impl Job {
             "give the same settings as then to resume, write elsewhere, or {}",
             self.anew()
         )))
+    }
+
+    /// The error where only the input differs, such as one that has grown.
+    fn of_other_input(&self, differences: &[Difference]) -> Error {
+        let texts = match self.is_single() {
+            true => format!(" (if it holds its texts: {KEEP} text)"),
+            false => String::new(),
+        };
+        let reason = format!(
+            "{}: the input is not the one that it was begun with: {}",
+            self.shown,
+            identity::listed(differences)
+        );
+        Error::usage(reason).with_remedy(format!(
+            "to embed what is new and copy the other vectors, write to another place with `{OUTPUT} NEW {REUSE} {}`{texts}; \
+             or give the same input, or {}",
+            self.shown,
+            self.anew()
+        ))
     }
 }

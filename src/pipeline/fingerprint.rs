@@ -5,13 +5,25 @@ use serde_json::{Value, json};
 use super::EmbedOptions;
 use crate::error::Result;
 use crate::identity::VectorIdentity;
-use crate::input::{CsvOptions, InputOptions};
-use crate::job::{Fingerprint, SourceState};
+use crate::input::{CsvOptions, InputOptions, LineIds};
+use crate::job::{Fingerprint, INPUT_NAMES, INPUT_SIZES, SourceState};
 use crate::output::OutputOptions;
 use crate::tokenize::Chunking;
 
-/// Key of the inputs' sizes. A complete output is compared by it; a resumed run compares the records that it reads.
-pub(super) const SIZES: &str = "input_sizes";
+/// Key of the ids: their field, their type, and whether JSON decides it.
+const ID: &str = "id";
+
+/// Stands there where the ids of JSON decide their type. Before they did, nothing stood there.
+const TYPED: &str = "typed";
+
+/// What ids of JSON become in an output with this fingerprint.
+pub(super) fn line_ids(then: &Fingerprint) -> LineIds {
+    let ids = then.get(ID).and_then(Value::as_array);
+    match ids.is_some_and(|ids| ids.len() < 3) {
+        true => LineIds::Strings,
+        false => LineIds::Typed,
+    }
+}
 
 /// The options that say which records of the inputs are read, with their keys: each is there where it is given.
 pub(super) fn records(input: &InputOptions) -> [(&'static str, Option<u64>); 3] {
@@ -35,7 +47,7 @@ fn listed(values: impl Iterator<Item = Value>) -> Value {
     json!({"count": count, "sha256": all.hash()})
 }
 
-/// What stands under [`SIZES`].
+/// What stands under [`INPUT_SIZES`].
 pub(super) fn sizes(sources: &[SourceState]) -> Value {
     listed(sources.iter().map(|source| json!(source.size)))
 }
@@ -51,10 +63,10 @@ pub(super) fn fingerprint(
 ) -> Result<Fingerprint> {
     let mut all = Fingerprint::new(identity);
     all.set(
-        "inputs",
+        INPUT_NAMES,
         listed(sources.iter().map(|source| json!(source.name))),
     );
-    all.set(SIZES, sizes(sources));
+    all.set(INPUT_SIZES, sizes(sources));
     set_input(&mut all, &options.input);
     set_output(&mut all, &options.output, options.input.source_columns)?;
     set_rows(&mut all, options);
@@ -76,6 +88,7 @@ fn set_input(all: &mut Fingerprint, input: &InputOptions) {
         text_field,
         id_field,
         id_type,
+        line_ids: _, // see `id`
         keep,
         max_record_bytes,
         window_rows: _,
@@ -108,7 +121,13 @@ fn set_input(all: &mut Fingerprint, input: &InputOptions) {
             all.set(key, value);
         }
     }
-    all.set("id", json!([id_field, id_type.to_string()]));
+    all.set(
+        ID,
+        match input.infers_ids() {
+            true => json!([id_field, id_type.to_string(), TYPED]),
+            false => json!([id_field, id_type.to_string()]),
+        },
+    );
     let keep: Vec<String> = keep.iter().map(ToString::to_string).collect();
     all.set("keep", keep);
     all.set("reading", json!([max_record_bytes, window_bytes]));

@@ -3,15 +3,17 @@
 use std::path::Path;
 
 use super::EmbedOptions;
-use super::fingerprint::{SIZES, sizes};
+use super::fingerprint::{line_ids, sizes};
 use super::plan::RunPlan;
-use super::source::{input_range, range, shares, source_states};
+use super::source::{input_range, range, shares, source_states, with_inputs};
 use crate::cancel::CancelToken;
 use crate::engine::{EngineInfo, Resolved};
 use crate::error::{Error, Place, Result};
 use crate::identity::{self, Computation, VectorIdentity};
 use crate::input::{InputOptions, Source};
-use crate::job::{Fingerprint, Job, JobReader, Manifest, ShardEnd, State, clear_parts};
+use crate::job::{
+    Fingerprint, INPUT_SIZES, Job, JobReader, Manifest, ShardEnd, State, clear_parts,
+};
 use crate::model::Model;
 use crate::output::proof::Proof;
 use crate::output::{self, Destination};
@@ -60,13 +62,17 @@ impl RunPlan {
             rejected,
             end,
         } = made;
+        let mut as_then = self.clone();
+        as_then.settings().input.line_ids = line_ids(&then);
+        let options = as_then.options();
+        let job = &with_inputs(job, options);
         let mut input = options.reader()?;
         let (names, (stretches, columns)) =
             (input.names(), shares(job.shard(), options, &mut input)?);
         let resolved = self.resolved();
         let model = resolved.open_files()?;
         // As the run that goes on: what it would refuse is refused here, too.
-        let plan = self.for_model(&model)?;
+        let plan = as_then.for_model(&model)?;
         let identity = identity::of_output(&model, &plan.options().output)?;
         let sources = source_states(options, &names);
         let manifest = match file {
@@ -76,7 +82,7 @@ impl RunPlan {
         let share = range(stretches.as_deref(), sources.len());
         let present = &sources[share.start as usize..share.end as usize];
         if job.shard().count == 1 {
-            then.set(SIZES, sizes(&end.sources)); // the first run may have read another, and have stopped at a record
+            then.set(INPUT_SIZES, sizes(&end.sources)); // the first run may have read another, and have stopped at a record
         }
         job.differ(&then, &plan.fingerprint(&sources, &identity)?, &[])?;
         let identity = identified(identity, (&model, resolved), &then.identity(), cancel)?;

@@ -372,7 +372,7 @@ fn with_found(found: &Found, texts: usize, tokens: TokenRows) -> TokenRows {
     let mut next = 0;
     for text in 0..texts {
         if found.get(text).is_some() {
-            all.push([], false);
+            all.push([], 0);
         } else {
             all.push_row(&tokens, next);
             next += 1;

@@ -4,16 +4,16 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::fingerprint::{SIZES, sizes};
+use super::fingerprint::{self, sizes};
 use super::plan::RunPlan;
 use super::sink::{EarlierRuns, ProvenanceBuilder, RowSink, SettledPortion};
-use super::source::{InputEnd, input_range, range, shares, source_states};
+use super::source::{InputEnd, input_range, range, shares, source_states, with_inputs};
 use crate::error::{Error, Result};
 use crate::identity;
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{
-    Create, EmbeddedWindow, Fingerprint, Job, JobFacts, JobReader, LockedJob, Parts, Point,
-    ShardRange, SourceState, Spool, SpoolReader, clear_unbegun, point_inside, remove_parts,
+    Create, EmbeddedWindow, Fingerprint, INPUT_SIZES, Job, JobFacts, JobReader, LockedJob, Parts,
+    Point, ShardRange, SourceState, Spool, SpoolReader, clear_unbegun, point_inside, remove_parts,
 };
 use crate::model::Model;
 use crate::output::{self, BackgroundWriter, Destination, Finish, OutputOptions, VectorWriter};
@@ -87,11 +87,22 @@ impl JobSink {
             ))
             .with_remedy(format!("leave it as it is, or start anew with {FORCE}")));
         };
+        let mut plan = plan.clone();
+        if let Some(then) = &begun.state().job {
+            plan.settings().input.line_ids = fingerprint::line_ids(&then.fingerprint);
+        }
+        let options = plan.options();
+        let job = with_inputs(job, options);
+        // Once more, if ids are now read as then.
+        let (stretches, columns) = match options.input.infers_ids() {
+            true => (stretches, columns),
+            false => shares(job.shard(), options, &mut input)?,
+        };
         let names = input.names();
         let sink = Self {
             sources: source_states(options, &names),
             plan: plan.clone(),
-            job: job.clone(),
+            job,
             names,
             stretches,
             begun: Some(begun),
@@ -112,7 +123,7 @@ impl JobSink {
         };
         let mut range = input_range(self.stretches.as_deref(), columns);
         let known = begun.state().columns(self.job.shard().index);
-        let is_known = known.is_some() || how.keep.is_empty();
+        let is_known = known.is_some() || how.keep.is_empty() && !how.infers_ids();
         // A random sample depends on all records before it, too.
         let enters = is_known && how.sample.is_none();
         let (from, covered) = match self.position(begun).filter(|_| enters) {
@@ -171,7 +182,9 @@ impl JobSink {
     /// # Errors
     /// If model, settings or input differ from those of the parts.
     pub(super) fn check(&mut self, plan: &RunPlan, model: &Model) -> Result<()> {
+        let line_ids = self.plan.options().input.line_ids;
         self.plan = plan.clone();
+        self.plan.settings().input.line_ids = line_ids;
         let identity = identity::of_output(model, &self.plan.options().output)?;
         let now = self.plan.fingerprint(&self.sources, &identity)?;
         let state = self.begun()?.state();
@@ -182,7 +195,7 @@ impl JobSink {
     /// The keys that may differ: shards are divided by sizes, other runs compare the records they read.
     fn except(&self) -> &'static [&'static str] {
         match self.job.shard().count {
-            1 => &[SIZES],
+            1 => &[INPUT_SIZES],
             _ => &[],
         }
     }
@@ -294,7 +307,7 @@ impl JobSink {
             let (mut fingerprint, end) = (self.fingerprint.clone(), parts.end());
             // The first run may have read another input, and have stopped at a record of it.
             if let Some(end) = end {
-                fingerprint.set(SIZES, sizes(&end.sources));
+                fingerprint.set(INPUT_SIZES, sizes(&end.sources));
             }
             let fingerprint = serde_json::to_value(&fingerprint).map_err(failed)?;
             object.insert("job".to_owned(), fingerprint);

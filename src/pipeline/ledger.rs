@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::assembly::{Assembly, ExtraColumns, OutputRow};
 use super::in_flight::{InFlight, Portion};
 use super::sink::{ProvenanceBuilder, RowSink, SettledPortion};
+use super::tally::RunTally;
 use super::workers::{WindowBatches, Workers, collect};
 use super::{OnError, Summary};
 use crate::engine::halving::Finished;
@@ -19,10 +20,10 @@ use crate::model::Model;
 use crate::output::{OutputFormat, without_refused};
 use crate::pool::{Pooler, is_finite};
 use crate::progress::{Counts, Progress};
-use crate::record::{Reject, RowRef, RowVector, Slot, SourceNames, Texts, Window};
-use crate::setting::{FAIL_ON_EMPTY, ID_FIELD};
+use crate::record::{Reject, RowRef, RowVector, Slot, SourceNames};
+use crate::setting::FAIL_ON_EMPTY;
 use crate::stage::Clocks;
-use arrow::array::{Array, ArrayRef, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::Schema;
 
 /// The id of a record that was read whole, unless it is the number of its line, which stands beside it.
@@ -45,8 +46,7 @@ pub(super) struct Ledger<'a> {
     pub(super) format: OutputFormat,
     pub(super) counts: Counts,
     pub(super) reasons: Vec<String>,
-    pub(super) without_tokens: u64,
-    pub(super) tally: RecordTally,
+    pub(super) tally: RunTally,
     pub(super) made: &'a ProvenanceBuilder<'a>,
     pub(super) sink: Box<dyn RowSink>,
 }
@@ -237,7 +237,10 @@ impl Ledger<'_> {
             // A row that chunks share counts with its first.
             if part.is_none_or(|part| part == 0) {
                 self.counts.tokens += tokens as u64;
-                self.counts.truncated += u64::from(in_flight.tokens.is_truncated(number));
+                let lost = in_flight.tokens.lost(number);
+                self.counts.truncated += u64::from(lost > 0);
+                let greatest = self.model.config.greatest_length;
+                self.tally.cut.add(tokens, lost, greatest);
             }
             let (vector, cause) = if let Some(vector) = in_flight.found.get(number) {
                 self.counts.reused += 1;
@@ -245,7 +248,7 @@ impl Ledger<'_> {
             } else if let Some(cause) = in_flight.tokens.refusal(number) {
                 (None, Some(cause.clone()))
             } else if tokens == 0 {
-                self.without_tokens += 1;
+                self.tally.without_tokens += 1;
                 let vector =
                     Some(empty).filter(|vector| vector.values().into_iter().all(is_finite));
                 (vector, Some(not_finite_empty()))
@@ -354,6 +357,7 @@ impl Ledger<'_> {
             if !missing || (self.extra.errors && cause.is_some()) {
                 for vector in outcome.vectors[texts.clone()].iter().flatten() {
                     self.counts.rows += 1;
+                    self.tally.add_vector(vector, *origin, self.names);
                     let (counts, entries) = (&mut self.counts, vector.sparse());
                     let entries = entries.map_or(0, |row| row.indices.len() as u64);
                     counts.entries += entries;
@@ -405,65 +409,5 @@ impl Ledger<'_> {
             self.reasons.push(format!("{place}: {}", reject.cause));
         }
         Ok(())
-    }
-}
-
-/// Counts of records that are embedded and may not be meant so, in the windows that were read: empty texts, and ids that
-/// are all null.
-#[derive(Debug, Default)]
-pub(super) struct RecordTally {
-    records: u64,
-    /// Records with an id.
-    with_id: u64,
-    /// Whether the input has the field of ids.
-    has_id_field: bool,
-    /// Texts of nothing but white space.
-    pub(super) empty: u64,
-    first_empty: Option<Place>,
-}
-
-impl RecordTally {
-    /// Counts the records of a window with these texts.
-    pub(super) fn add(&mut self, window: &Window, texts: &Texts, names: &SourceNames) {
-        for (text, origin) in texts.iter().zip(window.origins()) {
-            if text.trim_ascii().is_empty() {
-                self.empty += 1;
-                self.first_empty.get_or_insert_with(|| origin.place(names));
-            }
-        }
-        self.has_id_field |= window.has_id_field;
-        self.records += texts.len() as u64;
-        let ids = window.columns.columns().first();
-        self.with_id += ids.map_or(0, |ids| (ids.len() - ids.null_count()) as u64);
-    }
-
-    /// Notes for the user about them.
-    pub(super) fn notes(&self, input: &InputOptions) -> Vec<String> {
-        let mut notes = Vec::new();
-        if let Some(place) = &self.first_empty {
-            let texts = match self.empty {
-                1 => "1 text is".to_owned(),
-                count => format!("{count} texts are"),
-            };
-            notes.push(format!(
-                "{texts} empty and embedded like any other (the first is {place})"
-            ));
-        }
-        // A batch that is answered as it came has no ids of its own.
-        let field = input
-            .id_field
-            .as_ref()
-            .filter(|_| !input.batches.are_whole());
-        if let Some(field) = field
-            && self.records > 0
-            && self.with_id == 0
-            && self.has_id_field
-        {
-            notes.push(format!(
-                "all ids are null: no record has a value in `{field}`; name the field that holds ids with \
-                 `{ID_FIELD}`, or leave the column out with `{ID_FIELD} none`"
-            ));
-        }
-        notes
     }
 }

@@ -16,6 +16,7 @@
 //! The calling thread waits on nothing without also waiting for cancellation, and never for the reader.
 
 mod assembly;
+mod cuts;
 #[cfg(test)]
 mod fake_tests;
 mod fingerprint;
@@ -27,6 +28,7 @@ mod job;
 mod keys;
 mod labels;
 mod ledger;
+mod notes;
 mod plan;
 #[cfg(test)]
 mod portion_tests;
@@ -34,6 +36,7 @@ mod reuse;
 mod run;
 mod sink;
 mod source;
+mod tally;
 #[cfg(test)]
 #[path = "pipeline_tests.rs"]
 mod tests;
@@ -45,6 +48,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use self::assembly::{Assembly, ExtraColumns, OutputRow};
+pub use self::cuts::{CutRemedy, CutTokens};
 pub use self::finished::Complete;
 pub(crate) use self::in_flight::Distinct;
 use self::labels::LabelColumns;
@@ -165,6 +169,15 @@ impl EmbedOptions {
     }
 }
 
+/// What the scores of a row are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScoredTexts {
+    /// A text.
+    Single,
+    /// A pair of texts.
+    Pairs,
+}
+
 /// The results of a finished run.
 #[derive(Debug, Clone)]
 pub struct Summary {
@@ -178,6 +191,8 @@ pub struct Summary {
     pub chunks: Option<u64>,
     /// Widths of a row's vectors.
     pub dimensions: Dimensions,
+    /// What was scored, where rows have scores.
+    pub scored: Option<ScoredTexts>,
     /// Whether vectors are sparse.
     pub sparse: bool,
     /// Whether each token has a vector.
@@ -196,6 +211,10 @@ pub struct Summary {
     pub rejects: Vec<String>,
     /// Embedded texts of nothing but white space.
     pub empty: u64,
+    /// Tokens that were cut off, of texts beyond the model's limit.
+    pub cut: CutTokens,
+    /// The settings that keep them.
+    pub cut_remedy: CutRemedy,
     /// Rows whose vectors were taken from an earlier output, where there was one.
     pub reused: Option<u64>,
     /// Records that earlier runs of the same job have rejected.

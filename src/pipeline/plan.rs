@@ -1,10 +1,9 @@
 //! A run's plan: options resolved together, once. Contradictions are refused before any work.
 
 use std::cell::OnceCell;
-use std::sync::Arc;
 
 use super::reuse::ReusedOutput;
-use super::source::{ShardInputs, shares};
+use super::source::{shares, with_inputs};
 use super::{EmbedOptions, fingerprint};
 use crate::engine::Resolved;
 use crate::error::{Error, Result};
@@ -238,7 +237,7 @@ pub fn job(options: &EmbedOptions, files: &RunFiles) -> Result<Option<Job>> {
         job = job.with_storage(remote.folder(Some(&storage))?);
     }
     if job.shard().count > 1 {
-        job = job.with_inputs(Some(Arc::new(ShardInputs(options.clone()))));
+        job = with_inputs(&job, options);
         let InputOptions { limit, sample, .. } = &options.input;
         for (option, asked) in [(LIMIT, limit), (SAMPLE, sample)] {
             if let Some(records) = asked {

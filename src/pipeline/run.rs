@@ -8,14 +8,16 @@ use crossbeam_channel::{Receiver, bounded, select, unbounded};
 
 use super::in_flight::{InFlight, PortionLimits};
 use super::job::JobSink;
-use super::ledger::{Ledger, RecordTally};
+use super::ledger::Ledger;
+use super::notes::{empty_input, notes};
 use super::plan::RunPlan;
 use super::reuse::ReusedOutput;
 use super::sink::{ProvenanceBuilder, RowSink, WholeSink};
 use super::source::{InputEnd, RecordSource, SourceEvent, Streams, spawn_reader};
+use super::tally::RunTally;
 use super::tokenizing::{Batching, Tokenizing, precision_hook};
 use super::workers::{Joined, Workers};
-use super::{EmbedOptions, Summary};
+use super::{CutRemedy, EmbedOptions, ScoredTexts, Summary};
 use crate::cancel::CancelToken;
 use crate::engine::background::{ended, in_background};
 use crate::engine::work::Work;
@@ -173,8 +175,7 @@ impl Run {
             format: self.options.output.resolved_format()?,
             counts: Counts::default(),
             reasons: Vec::new(),
-            without_tokens: 0,
-            tally: RecordTally::default(),
+            tally: RunTally::default(),
             sink: self.sink,
         };
         let columns =
@@ -190,7 +191,9 @@ impl Run {
         drop(threads);
 
         // A shard may have no share of the input.
-        let is_empty_shard = end.read == 0 && self.options.job.shard.count > 1;
+        let is_shard = self.options.job.shard.count > 1;
+        let is_empty_shard = end.read == 0 && is_shard;
+        let is_empty = end.read == 0 && !is_shard;
         let may_be_empty = !self.options.fail_on_empty || before.has_rows || is_empty_shard;
         ledger.check(end.read, may_be_empty)?;
         if cancel.is_cancelled() && !ledger.sink.outlives_its_run() {
@@ -200,7 +203,6 @@ impl Run {
         let Ledger {
             counts,
             reasons,
-            without_tokens,
             tally,
             sink,
             ..
@@ -208,17 +210,26 @@ impl Run {
         let all = (clocks.write).time(|| sink.finish(end, schema, &counts, &made))?;
         progress.published();
 
-        let mut notes = notes(&made, &loaded, before.notes, all);
-        notes.extend(tally.notes(&self.options.input));
-        notes.extend(note_of_texts_without_tokens(without_tokens));
+        let mut notes = notes(&made, &loaded, &self.options, before.notes, all);
+        let scores = model.config.kind.scores().is_some();
+        notes.extend(tally.notes(&self.options.input, scores));
+        if is_empty && !before.has_rows {
+            notes.push(empty_input(&names));
+        }
         Ok(Summary {
             chunks: self.chunked.map(|_| counts.rows),
-            empty: tally.empty,
+            empty: tally.empty.count,
+            cut: tally.cut,
+            cut_remedy: CutRemedy::of(&self.options, &model),
             reused: self.earlier.as_ref().map(|_| counts.reused),
             counts,
             engine: made.info(),
             model: model.id.clone(),
             dimensions: model.config.vectors(),
+            scored: model.config.kind.scores().map(|scores| match scores.pairs {
+                true => ScoredTexts::Pairs,
+                false => ScoredTexts::Single,
+            }),
             sparse: model.config.sparse().is_some(),
             multi: model.config.multi().is_some(),
             threads: loaded.threads(),
@@ -337,32 +348,6 @@ impl StageThreads {
             }
         }
     }
-}
-
-/// Notes about a run whose output is finished; `all`: not of this shard alone.
-fn notes(
-    made: &ProvenanceBuilder<'_>,
-    loaded: &LoadedModel,
-    earlier: Vec<String>,
-    all: bool,
-) -> Vec<String> {
-    let mut notes = engine::notes(&made.model, loaded.weights());
-    notes.extend(earlier);
-    if !all {
-        notes.push(
-            "this shard is complete; the output is complete when all other shards are".to_owned(),
-        );
-    }
-    if made.info.equal_lengths {
-        notes.push(engine::padding::NOTE.into());
-    }
-    notes
-}
-
-fn note_of_texts_without_tokens(texts: u64) -> Option<String> {
-    (texts > 0).then(|| {
-        format!("{texts} texts have no tokens; their vectors come from pooling an empty sequence")
-    })
 }
 
 impl RunPlan {

@@ -7,7 +7,10 @@ use crossbeam_channel::{Receiver, bounded};
 
 use super::EmbedOptions;
 use crate::error::{Error, Result};
-use crate::input::{InputOptions, InputRange, Keep, ListedInput, RecordReader, WrittenSignal};
+use crate::input::{
+    DEFAULT_WINDOW_ROWS, InputOptions, InputRange, Keep, ListedInput, RecordReader, Source,
+    WrittenSignal,
+};
 use crate::job::{self, Job, JobReader, Point, Shard, ShardRange, SourceState};
 use crate::position::Position;
 use crate::record::{SourceNames, Window, WindowStart};
@@ -209,6 +212,12 @@ pub(super) fn shares(
     let listed: Vec<ListedInput> = input.listed().collect();
     let stretches = job::plan(&listed, shard, &|number| input.stretches(number))?;
     let columns = match stretches.first() {
+        // All shards decide the type of ids by the same records.
+        _ if options.input.infers_ids() && !options.sources.contains(&Source::Stdin) => {
+            let mut all = options.clone();
+            all.input.window_rows = DEFAULT_WINDOW_ROWS;
+            all.reader()?.first_columns()?
+        }
         Some(stretch) if stretch.source == 0 => None,
         _ => input.first_columns()?,
     };
@@ -240,7 +249,15 @@ pub(super) fn range(stretches: Option<&[ShardRange]>, sources: usize) -> Range<u
 /// The input of a job in shards, read again: by it the run that completes the output proves that all shards have read
 /// one version of it.
 #[derive(Debug)]
-pub(super) struct ShardInputs(pub(super) EmbedOptions);
+pub(super) struct ShardInputs(EmbedOptions);
+
+/// The job with the input that `options` read, if it is in shards.
+pub(super) fn with_inputs(job: &Job, options: &EmbedOptions) -> Job {
+    match job.shard().count {
+        1 => job.clone(),
+        _ => (job.clone()).with_inputs(Some(Arc::new(ShardInputs(options.clone())))),
+    }
+}
 
 impl ShardInputs {
     fn open(&self) -> Result<RecordReader> {

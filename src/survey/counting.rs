@@ -6,13 +6,14 @@ use super::{Sample, WRITTEN};
 use crate::Embedder;
 use crate::error::{Cause, Result};
 use crate::input::RecordReader;
-use crate::pipeline::{self, Assembly, Distinct, EarlierVectors, ExtraColumns, OutputRow};
+use crate::pipeline::{
+    self, Assembly, CutTokens, Distinct, EarlierVectors, ExtraColumns, OutputRow,
+};
 use crate::record::{Origin, RowRef, RowVectors, Rows, Slot, SourceNames, Texts, Window};
 use crate::reuse::Found;
-use crate::tokenize::{Chunked, Chunks, Span};
+use crate::tokenize::{Chunked, Chunks, Span, TextTokenizer};
 
 /// Counts windows as they come, and keeps the first rows.
-#[derive(Default)]
 pub(super) struct Counting {
     pub(super) sample: Sample,
     pub(super) rejects: Vec<String>,
@@ -24,8 +25,16 @@ pub(super) struct Counting {
     reuse: Option<EarlierVectors>,
     /// The first rows of the first window that has any, without vectors.
     pub(super) kept: Option<Rows>,
+    /// The number of each of these rows' texts: equal texts have the same.
+    pub(super) numbers: Vec<usize>,
     /// The first distinct texts, for the measurement.
     pub(super) texts: Vec<String>,
+    /// Reads texts to their end, so that lengths are exact.
+    tokenizer: TextTokenizer,
+    /// How many rows have each number of tokens, those that are cut off counted.
+    pub(super) lengths: BTreeMap<usize, u64>,
+    /// Tokens that are cut off.
+    pub(super) cut: CutTokens,
     /// Hashes of all texts: eight bytes per distinct text, which is little for a sample and accepted for a whole input.
     seen: HashSet<u64, ahash::RandomState>,
     hasher: ahash::RandomState,
@@ -36,15 +45,25 @@ impl Counting {
     const MEASURED: usize = 4096;
 
     pub(super) fn new(
+        tokenizer: TextTokenizer,
         chunked: Option<Chunked>,
         extra: ExtraColumns,
         reuse: Option<EarlierVectors>,
     ) -> Self {
         Self {
+            sample: Sample::default(),
+            rejects: Vec::new(),
             chunked,
             extra,
             reuse,
-            ..Self::default()
+            kept: None,
+            numbers: Vec::new(),
+            texts: Vec::new(),
+            tokenizer: tokenizer.reading_all(),
+            lengths: BTreeMap::new(),
+            cut: CutTokens::default(),
+            seen: HashSet::default(),
+            hasher: ahash::RandomState::default(),
         }
     }
 
@@ -62,7 +81,7 @@ impl Counting {
         } = match self.chunked {
             Some(how) => embedder.chunk(&window.texts, how),
             None => Chunks {
-                tokens: embedder.tokenize(&window.texts),
+                tokens: embedder.tokenize_by(&self.tokenizer, &window.texts),
                 shared: None,
                 texts: window.texts.iter().collect(),
                 spans: Vec::new(),
@@ -118,13 +137,22 @@ impl Counting {
                 None => Some(row),
             };
             if let Some(row) = own {
-                sample.tokens += tokens.get(row).len() as u64;
-                sample.truncated += u64::from(tokens.is_truncated(row));
+                let (kept, lost) = (tokens.get(row).len(), tokens.lost(row));
+                sample.tokens += kept as u64;
+                sample.truncated += u64::from(lost > 0);
+                let greatest = embedder.model().config.greatest_length;
+                self.cut.add(kept, lost, greatest);
+                *self.lengths.entry(kept + lost).or_default() += 1;
             }
         }
         let names = reader.names();
         self.list_rejects(&window, &refused, &names);
         if self.kept.is_none() && !texts.is_empty() {
+            // Chunks that share a row have vectors of their own.
+            self.numbers = match &shared {
+                Some(_) => (0..texts.len()).take(WRITTEN).collect(),
+                None => distinct.of_rows().take(WRITTEN).collect(),
+            };
             let spans = self.chunked.map(|_| spans.as_slice());
             self.kept = Some(first_rows(
                 self.extra.clone(),

@@ -5,24 +5,25 @@
 //! the size of the sample.
 
 mod counting;
+mod lengths;
+mod size;
 
-use std::fs;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
 use self::counting::Counting;
-use crate::atomic::private_folder;
+pub use self::lengths::{LengthBin, RowLengths};
+use self::size::SizeProbe;
 use crate::cancel::CancelToken;
 use crate::device;
 use crate::engine::{EngineInfo, LoadedModel};
 use crate::error::{Error, Result};
 use crate::input::RecordReader;
 use crate::model::Dimensions;
-use crate::output::{self, Destination, Finish, Forms, OutputOptions, RunFiles};
-use crate::pipeline::RunPlan;
-use crate::record::{RowVectors, Rows, SourceNames, Texts};
+use crate::pipeline::{CutRemedy, CutTokens, RunPlan};
+use crate::record::{RowVectors, Texts};
+use crate::tokenize::TextTokenizer;
 use crate::{Embedder, usable_cores};
 
 /// How long the measurement lasts, once it has begun.
@@ -46,6 +47,12 @@ pub struct Survey {
     pub chunked: bool,
     /// The counts of the sample.
     pub sample: Sample,
+    /// The lengths of its rows; of chunks their own.
+    pub lengths: RowLengths,
+    /// Tokens that would be cut off.
+    pub cut: CutTokens,
+    /// The settings that keep them.
+    pub cut_remedy: CutRemedy,
     /// The places and reasons of the first rejected records of the sample.
     pub rejects: Vec<String>,
     /// Size of the sources, where it is known.
@@ -113,10 +120,12 @@ pub struct Measured {
     pub seconds: f64,
     /// How long the model took to open.
     pub load_seconds: f64,
-    /// Rows that were written, and the bytes of the files that they made.
+    /// Rows that were written.
     pub written: u64,
-    /// Bytes of these files.
-    pub bytes: u64,
+    /// Bytes that a row takes in the output.
+    pub bytes_of_row: f64,
+    /// Bytes that the output takes beside its rows.
+    pub bytes_beside: f64,
 }
 
 /// The estimate for the whole input.
@@ -166,7 +175,9 @@ pub fn survey(plan: &RunPlan, limit: Option<u64>, cancel: &CancelToken) -> Resul
     let earlier = plan.earlier()?;
     let reuse = earlier.map(|it| it.vectors_for(embedder.model(), embedder.engine(), &output));
     let reuse = reuse.transpose()?;
-    let mut counting = Counting::new(chunked, options.extra_of(embedder.model()), reuse);
+    let tokenizer = TextTokenizer::new(embedder.model(), usable_cores())?;
+    let extra = options.extra_of(embedder.model());
+    let mut counting = Counting::new(tokenizer, chunked, extra, reuse);
     while limit.is_none_or(|limit| counting.sample.records < limit) {
         if cancel.is_cancelled() {
             return Err(Error::interrupted());
@@ -183,7 +194,10 @@ pub fn survey(plan: &RunPlan, limit: Option<u64>, cancel: &CancelToken) -> Resul
         sample,
         rejects,
         kept,
+        numbers,
         texts,
+        lengths,
+        cut,
         ..
     } = counting;
     let mut measured = Measured {
@@ -193,13 +207,16 @@ pub fn survey(plan: &RunPlan, limit: Option<u64>, cancel: &CancelToken) -> Resul
     let vectors = measure(&mut embedder, &texts, &mut measured, cancel)?;
     let vectors_per_row = vectors_per_row(&vectors);
     if let (false, Some(mut rows)) = (vectors.is_empty(), kept) {
-        // The texts do not matter: only sizes count.
-        let mut cycled = vectors.same();
-        (0..rows.len()).for_each(|row| cycled.push(vectors.get(row % vectors.len())));
-        rows.vectors = cycled;
+        rows.vectors = size::distinct(&vectors, numbers.into_iter());
         rows.dimensions = embedder.dimensions();
         measured.written = rows.len() as u64;
-        measured.bytes = written(&output, &own.forms(), rows, &names)?;
+        let probe = SizeProbe {
+            options: &output,
+            forms: &own.forms(),
+            names: &names,
+        };
+        let size = probe.measure(rows)?;
+        (measured.bytes_of_row, measured.bytes_beside) = (size.of_row, size.beside);
     }
     let bytes = reader.total_bytes();
     let model = embedder.model();
@@ -211,6 +228,9 @@ pub fn survey(plan: &RunPlan, limit: Option<u64>, cancel: &CancelToken) -> Resul
         chunked: chunking.is_some(),
         estimate: estimate(&sample, &measured, bytes),
         sample,
+        lengths: RowLengths::new(&lengths, model.config.limit()),
+        cut,
+        cut_remedy: CutRemedy::of(options, model),
         rejects,
         bytes,
         engine: embedder.engine().clone(),
@@ -275,40 +295,6 @@ fn vectors_per_row(vectors: &RowVectors) -> Option<f64> {
     (!counts.is_empty()).then(|| all / counts.len() as f64)
 }
 
-/// Bytes that rows become in the output's format, the files beside it counted.
-fn written(options: &OutputOptions, forms: &Forms, rows: Rows, names: &SourceNames) -> Result<u64> {
-    let folder = private_folder("embedctl-dry-run-", &std::env::temp_dir())
-        .map_err(|error| Error::io("create a folder in", std::env::temp_dir(), error))?;
-    let files = RunFiles::new();
-    let options = OutputOptions {
-        destination: Destination::Path(folder.path().join("out")),
-        format: Some(options.resolved_format()?),
-        // One of Arrow streams is begun for each that comes in, and these are rows of none.
-        streams: false,
-        ..options.clone()
-    };
-    let schema = rows.columns.schema();
-    let mut writer = output::create(&options, forms, names.clone(), &schema, &files)?;
-    writer.write(rows)?;
-    writer.finish(Finish {
-        schema,
-        provenance: &serde_json::json!({}),
-        rejects: None,
-    })?;
-    size(folder.path())
-}
-
-/// Bytes of a folder's files.
-fn size(folder: &Path) -> Result<u64> {
-    let failed = |error| Error::io("read", folder, error);
-    let mut sum = 0;
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        let metadata = entry.and_then(|entry| entry.metadata()).map_err(failed)?;
-        sum += metadata.len();
-    }
-    Ok(sum)
-}
-
 fn estimate(sample: &Sample, measured: &Measured, bytes: Option<u64>) -> Option<Estimate> {
     let share = match bytes {
         _ if sample.whole => 1.0,
@@ -327,8 +313,8 @@ fn estimate(sample: &Sample, measured: &Measured, bytes: Option<u64>) -> Option<
         tokens: all(sample.tokens),
         seconds: (measured.tokens > 0).then(|| measured.load_seconds + to_run / rate),
         bytes: (measured.written > 0).then(|| {
-            let of_row = measured.bytes as f64 / measured.written as f64;
-            (of_row * sample.rows as f64 * share).round() as u64
+            let of_rows = measured.bytes_of_row * sample.rows as f64 * share;
+            (measured.bytes_beside + of_rows).round() as u64
         }),
     })
 }
@@ -357,13 +343,14 @@ mod tests {
             seconds: 0.5,
             load_seconds: 1.0,
             written: 30,
-            bytes: 6000,
+            bytes_of_row: 200.0,
+            bytes_beside: 5000.0,
         };
         let all = estimate(&sample, &measured, Some(10_000)).unwrap();
         assert_eq!((all.records, all.tokens), (1000, 9000));
         // Half of the tokens are repeats, at 200 a second.
         assert!((all.seconds.unwrap() - (1.0 + 4500.0 / 200.0)).abs() < 1e-9);
-        assert_eq!(all.bytes, Some(200 * 1000));
+        assert_eq!(all.bytes, Some(5000 + 200 * 1000));
         assert_eq!(estimate(&sample, &measured, None), None);
         let whole = Sample {
             whole: true,

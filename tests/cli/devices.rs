@@ -43,7 +43,7 @@ fn line<'a>(run: &'a Run, provider: &str) -> &'a str {
 
 #[test]
 fn the_table_fits_and_tells_all() {
-    let run = without_libraries("");
+    let run = without_libraries("-v");
     assert_eq!(run.code, Some(0), "{run}");
     for title in ["Hardware", "Runtimes", "Providers"] {
         assert!(run.stdout.lines().any(|line| line == title), "{run}");
@@ -59,6 +59,20 @@ fn the_table_fits_and_tells_all() {
     for line in run.stdout.lines() {
         assert!(line.chars().count() <= 80, "too long: {line}");
     }
+}
+
+/// Without `-v`, providers for which there is neither a device nor a library are one entry.
+#[test]
+fn what_is_not_here_is_folded() {
+    let run = without_libraries("");
+    assert_eq!(run.code, Some(0), "{run}");
+    let folded = run.stdout.split("  not here: ").nth(1).unwrap();
+    for provider in ["cpu", "directml", "coreml", "xnnpack"] {
+        assert!(folded.contains(provider), "{run}");
+    }
+    assert!(folded.contains("(-v: why, and what helps)"), "{run}");
+    assert!(!run.stdout.contains("pip install"), "{run}");
+    assert!(line(&run, "rten").contains("works"), "{run}");
 }
 
 #[test]

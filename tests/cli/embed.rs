@@ -434,8 +434,9 @@ fn repeated_texts_are_told_and_are_no_speed() {
     sandbox.write("texts.txt", "one\n".repeat(500));
     let run = sandbox.embed("texts.txt -o out.npy");
     assert!(
-        run.stderr
-            .contains("tokens/s, 499 duplicate texts computed once"),
+        run.stderr.contains(
+            ": 1 computed, [RATE] rows/s, [RATE] tokens/s; 499 duplicate texts computed once"
+        ),
         "{run}"
     );
     let output = sandbox.embed_command("texts.txt -o out.npy --force --log-format json");

@@ -120,6 +120,35 @@ fn names_of_other_tools_are_explained() {
         ("--precision f16", "here it is 'fp16'"),
         ("--precision bfloat16", "here it is 'bf16'"),
         ("--dtype fp16", "here it is 'f16'"),
+        ("--id key", "here it is '--id-field'"),
+        ("-j 4", "here it is '--threads'"),
+        ("--prefix x", "here it is '--prompt'"),
+        ("--instruction x", "here it is '--prompt'"),
+        ("--overlap 8", "here it is '--chunk-overlap'"),
+        ("--skip-errors", "here it is '--on-error skip'"),
+        ("--device cpu", "here it is '--provider native,cpu'"),
+        (
+            "--input texts.txt",
+            "inputs are arguments: 'embedctl embed INPUT… -o OUT'",
+        ),
+        (
+            "--append",
+            "an output is written whole; '--reuse OLD -o NEW' copies vectors of texts that OLD has",
+        ),
+        (
+            "--update",
+            "an output is written whole; '--reuse OLD -o NEW' copies vectors of texts that OLD has",
+        ),
+        (
+            "--query x",
+            "to search an output: 'embedctl search OUT QUERY…'",
+        ),
+        (
+            "--recursive",
+            "a folder stands for the files in it and in its subfolders",
+        ),
+        ("--port 80", "a server is started by 'embedctl serve'"),
+        ("--host x", "a server is started by 'embedctl serve'"),
     ] {
         let run = sandbox.run(&format!("embed texts.txt -o out.npy {line}"));
         assert_eq!(run.code, Some(2), "{run}");
@@ -127,6 +156,20 @@ fn names_of_other_tools_are_explained() {
         assert!(run.stderr.contains(&tip), "{run}");
         assert_eq!(run.stderr.matches("tip:").count(), 1, "{run}");
     }
+    let run = sandbox.run("search out.parquet --query x");
+    let tip = "tip: queries are arguments: 'embedctl search OUT QUERY…', or --queries FILE";
+    assert!(run.stderr.contains(tip), "{run}");
+    for misspelt in ["serach", "seach", "searh"] {
+        let run = sandbox.run(&format!("{misspelt} out.parquet x"));
+        assert!(
+            run.stderr
+                .contains("tip: a similar subcommand exists: 'search'"),
+            "{run}"
+        );
+    }
+    // An option that this command does not have is not advised.
+    let run = sandbox.run("devices -j 4");
+    assert!(!run.stderr.contains("tip:"), "{run}");
     sandbox.write("texts.txt", "one\n");
     for file in ["texts.txt", "no/such.jsonl"] {
         let run = sandbox.run(file);

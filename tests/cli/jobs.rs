@@ -549,7 +549,7 @@ fn standard_input_is_read_again() {
                 .collect::<Vec<_>>()
         })
         .collect();
-    assert_eq!(ids, ["1", "2", "3", "4", "5", "7", "8"]);
+    assert_eq!(ids, [1, 2, 3, 4, 5, 7, 8]);
 }
 
 #[test]
@@ -682,7 +682,7 @@ const READERS: &str = "
 import glob, json, sys
 import duckdb, numpy, polars
 import pyarrow.dataset as dataset
-ids = ['1', '2', '3', '4', '5', '7', '8']
+ids = [1, 2, 3, 4, 5, 7, 8]
 table = dataset.dataset('parquet', format='parquet').to_table()
 assert table['id'].to_pylist() == ids, table['id']
 rows = duckdb.sql(\"select id from 'parquet/*.parquet' order by id\").fetchall()

@@ -32,12 +32,14 @@ mod jobs_reuse;
 mod jobs_shards;
 mod kept_weights;
 mod keys;
+mod lengths;
 #[cfg(unix)]
 mod libraries;
 #[cfg(unix)]
 mod links;
 mod man;
 mod messages;
+mod notes;
 mod nulls;
 mod numbers;
 #[cfg(unix)]

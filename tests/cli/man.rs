@@ -51,6 +51,7 @@ fn all_pages_into_a_folder() {
         "embedctl-score.1",
         "embedctl-search.1",
         "embedctl-serve.1",
+        "embedctl-tokens.1",
         "embedctl-verify-model.1",
         "embedctl.1",
     ];

@@ -73,7 +73,7 @@ fn a_pair_has_a_score_in_every_format() {
     assert!(lines.iter().all(|line| (0.0..=1.0).contains(&value(line))));
     assert_eq!(
         (&lines[3]["id"], &lines[3]["q"]),
-        (&"3".into(), &"who is number 3?".into())
+        (&3.into(), &"who is number 3?".into())
     );
     assert_eq!(value(&lines[2]), value(&lines[7]));
     assert_ne!(value(&lines[1]), value(&lines[2]));

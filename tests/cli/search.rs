@@ -250,7 +250,7 @@ fn rows_without_a_vector_do_not_shift_the_others() {
         let found = hits(&sandbox, &format!("{out} -k 100 text 5"));
         assert_eq!(found.len(), 40, "{out}");
         for hit in &found {
-            let id: u64 = hit["id"].as_str().unwrap().parse().unwrap();
+            let id = hit["id"].as_u64().unwrap();
             assert_eq!(hit["row"], id, "{out}");
             assert_eq!(hit["text"], format!("text {}", id * 7 % 11), "{out}");
         }

@@ -697,6 +697,15 @@ def id_of(c, record):
     return "string", None if value is None else str(value)
 
 
+def has_integer_ids(c, found):
+    """Whether ids of JSON keep their type: all of the records that can be embedded are integers."""
+    if c["content"] not in ("jsonl", "json") or c.get("id-type", "kept") != "kept":
+        return False
+    ids = [record.get(id_field(c)) for record in found if not record.fault]
+    kinds = [kind for kind, value in (field for field in ids if field) if value is not None]
+    return bool(kinds) and all(kind == "int64" for kind in kinds)
+
+
 def converted(value, kind, typed, content):
     """A kept value in the type that is asked for."""
     if value is None or (content in SEPARATED and value == "" and typed != "string"):
@@ -748,6 +757,8 @@ def columns_of_records(c, found):
         own_name = "id" if "id" not in [name for name, _, _ in columns] else id_field(c)
         kind = next((id_of(c, record)[0] for record in found if not record.fault), "string")
         own = [(own_name, kind, lambda record: id_of(c, record)[1])]
+        if has_integer_ids(c, found):
+            own = [(own_name, "int64", lambda record: None if id_of(c, record)[1] is None else int(id_of(c, record)[1]))]
     return own + columns
 
 

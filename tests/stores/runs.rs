@@ -341,7 +341,7 @@ fn vectors_of_parts_on_s3_are_taken_again() {
     ] {
         let line = format!("more.txt -o more.jsonl --force --reuse s3://earlier/{old}");
         let run = world.done(&line);
-        let said = "2 vectors copied from an earlier output (not in the rate)";
+        let said = "2 vectors copied from an earlier output";
         assert!(run.stderr.contains(said), "{old}: {}", run.stderr);
     }
     for (old, code, said) in [

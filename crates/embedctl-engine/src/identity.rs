@@ -357,7 +357,8 @@ impl VectorSettings {
             dimensions: cut,
             width: _, // see `dimensions`
             prompt,
-            positions_limit: _, // all others are read from files alone
+            greatest_length: _, // all others are read from files alone
+            positions_limit: _,
             frame: _,
             truncation_side: _,
             padding_id: _,

@@ -133,7 +133,7 @@ fn padding_moves(worker: &mut dyn Worker, model: &Model) -> Result<f32> {
         let ids = (0..length as u32).map(|index| 5 + index % 40);
         tokens.push(
             ids.map(|id| if id == model.config.padding_id { 4 } else { id }),
-            false,
+            0,
         );
     }
     let pooler = Pooler::new(&model.config, 0);

@@ -29,25 +29,26 @@ pub struct TokenRows {
     /// Token types, as many as ids, of rows that differ in where their second text begins; else empty.
     types: Vec<u32>,
     ends: Vec<usize>,
-    truncated: Vec<bool>,
+    /// Tokens of each row's text that are not in the row.
+    lost: Vec<u32>,
     refused: BTreeMap<usize, Cause>,
 }
 
 impl TokenRows {
-    /// Appends one row.
-    pub fn push(&mut self, ids: impl IntoIterator<Item = u32>, truncated: bool) {
+    /// Appends one row; `lost`: tokens of its text that were cut off.
+    pub fn push(&mut self, ids: impl IntoIterator<Item = u32>, lost: usize) {
         self.ids.extend(ids);
         self.ends.push(self.ids.len());
-        self.truncated.push(truncated);
+        self.lost.push(u32::try_from(lost).unwrap_or(u32::MAX));
     }
 
     /// Appends one row with the type of each of its tokens. Either all rows have types, or none.
-    pub fn push_typed(&mut self, tokens: impl IntoIterator<Item = (u32, u32)>, truncated: bool) {
+    pub fn push_typed(&mut self, tokens: impl IntoIterator<Item = (u32, u32)>, lost: usize) {
         for (id, kind) in tokens {
             self.ids.push(id);
             self.types.push(kind);
         }
-        self.push([], truncated);
+        self.push([], lost);
     }
 
     /// The types of row `index`, where rows have some of their own.
@@ -62,7 +63,7 @@ impl TokenRows {
     /// Appends a row that cannot be run.
     pub fn push_refused(&mut self, cause: Cause) {
         self.refused.insert(self.len(), cause);
-        self.push([], false);
+        self.push([], 0);
     }
 
     /// Appends row `index` of `other`.
@@ -82,14 +83,14 @@ impl TokenRows {
             self.types.extend_from_slice(&types[part.clone()]);
         }
         let ids = other.get(index)[part].iter().copied();
-        self.push(ids, other.is_truncated(index));
+        self.push(ids, other.lost(index));
     }
 
     /// Makes one row of the last two.
     fn join_last(&mut self) {
         let last = self.ends.len() - 2;
         self.ends.remove(last);
-        self.truncated.pop();
+        self.lost.pop();
     }
 
     /// Refuses the rows for which `cause` gives a cause.
@@ -139,7 +140,7 @@ impl TokenRows {
         self.ids.extend_from_slice(&other.ids);
         self.types.extend_from_slice(&other.types);
         self.ends.extend(other.ends.iter().map(|end| start + end));
-        self.truncated.extend_from_slice(&other.truncated);
+        self.lost.extend_from_slice(&other.lost);
     }
 
     /// The ids of row `index`.
@@ -189,13 +190,23 @@ impl TokenRows {
     /// If `index` is not below [`TokenRows::len`].
     #[must_use]
     pub fn is_truncated(&self, index: usize) -> bool {
-        self.truncated[index]
+        self.lost[index] > 0
+    }
+
+    /// Tokens of row `index`'s text that were cut off, about: of a long text no more is tokenized than the limit needs,
+    /// and the rest is taken to have as many tokens a byte.
+    ///
+    /// # Panics
+    /// If `index` is not below [`TokenRows::len`].
+    #[must_use]
+    pub fn lost(&self, index: usize) -> usize {
+        self.lost[index] as usize
     }
 
     /// How many rows were cut to the model's length.
     #[must_use]
     pub fn truncated(&self) -> usize {
-        self.truncated.iter().filter(|&&cut| cut).count()
+        self.lost.iter().filter(|&&lost| lost > 0).count()
     }
 }
 
@@ -409,7 +420,7 @@ mod tests {
     fn rows(lengths: &[usize]) -> TokenRows {
         let mut rows = TokenRows::default();
         for (row, &length) in lengths.iter().enumerate() {
-            rows.push((0..length).map(|token| (row * 1000 + token) as u32), false);
+            rows.push((0..length).map(|token| (row * 1000 + token) as u32), 0);
         }
         rows
     }

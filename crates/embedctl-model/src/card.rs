@@ -10,7 +10,8 @@ use walkdir::WalkDir;
 use super::heads;
 use super::metadata::{self, TransformerConfig};
 use super::options::VectorKind;
-use super::{Model, OutputChoice, Side, Step, onnx_file, tasks, tokenizer};
+use super::trained_widths::trained_widths;
+use super::{Model, OutputChoice, OutputKind, Side, Step, onnx_file, tasks, tokenizer};
 use embedctl_common::error::Result;
 use embedctl_common::folder::name_in;
 use embedctl_native::safetensors;
@@ -50,6 +51,10 @@ pub struct Card {
     pub max_active_dims: Option<usize>,
     /// Width of a vector, or number of a row's scores.
     pub dimensions: usize,
+    /// Widths to which vectors may be cut (`--dimensions`), where the files name those that the model was trained for;
+    /// absent where they do not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub trained_dimensions: Vec<usize>,
     /// Width of a token's hidden state.
     pub hidden_width: usize,
     /// Tokens of a row at most, special tokens included; `None`: no limit.
@@ -129,6 +134,10 @@ impl Model {
             other_kinds: self.other_kinds(),
             max_active_dims: decided.sparse().and_then(|sparse| sparse.most),
             dimensions: decided.width,
+            trained_dimensions: match decided.kind {
+                OutputKind::Vectors => self.trained_widths(),
+                _ => Vec::new(),
+            },
             hidden_width: decided.hidden_width,
             max_length: decided.limit(),
             truncation_side: match decided.truncation_side {
@@ -156,6 +165,15 @@ impl Model {
 }
 
 impl Model {
+    /// See [`Card::trained_dimensions`]; in the model's folder, or in that of its network.
+    fn trained_widths(&self) -> Vec<usize> {
+        let of_folder = trained_widths(&self.folder, self.config.width);
+        match of_folder.is_empty() {
+            true => trained_widths(self.network(), self.config.width),
+            false => of_folder,
+        }
+    }
+
     /// The kinds of vectors that layers beside the network make, the present ones left out.
     fn other_kinds(&self) -> Vec<&'static str> {
         let present: Vec<VectorKind> = self.config.vector_kinds().collect();

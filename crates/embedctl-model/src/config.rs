@@ -166,6 +166,8 @@ pub struct ModelConfig {
     pub beside: Vec<Self>,
     /// Tokens of a row at most, special tokens included.
     pub max_length: usize,
+    /// The most that [`ModelConfig::max_length`] can be; [`ModelConfig::UNLIMITED`] where any number will do.
+    pub greatest_length: usize,
     /// Positions that the model has, where a row beyond them cannot be run and `max_length` reaches them.
     pub positions_limit: Option<usize>,
     /// The tokens around a text.

@@ -58,6 +58,7 @@ mod tasks;
 pub mod tokenize;
 mod tokenizer;
 mod tokenizer_file;
+mod trained_widths;
 
 #[cfg(test)]
 #[path = "model_tests/mod.rs"]

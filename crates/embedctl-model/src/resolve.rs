@@ -130,6 +130,7 @@ pub(super) fn resolve(sources: ModelSources<'_>) -> Result<ResolvedModel> {
         config: ModelConfig {
             beside: Vec::new(),
             max_length: limits.max_length,
+            greatest_length: limits.greatest_length,
             positions_limit: limits.positions_limit,
             frame: Frame {
                 expansion: texts.expansion,

@@ -230,6 +230,7 @@ pub(super) fn static_config() -> ModelConfig {
         kind: OutputKind::Vectors,
         beside: Vec::new(),
         max_length: ModelConfig::UNLIMITED,
+        greatest_length: ModelConfig::UNLIMITED,
         positions_limit: None,
         frame: Frame::default(),
         truncation_side: Side::Right,

@@ -47,7 +47,7 @@
 //!
 //!     fn tokenize(&self, texts: &Texts, _prompt: Option<&str>) -> TokenRows {
 //!         let mut rows = TokenRows::default();
-//!         texts.iter().for_each(|text| rows.push(text.chars().map(u32::from), false));
+//!         texts.iter().for_each(|text| rows.push(text.chars().map(u32::from), 0));
 //!         rows
 //!     }
 //!

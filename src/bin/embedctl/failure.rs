@@ -123,6 +123,12 @@ impl CommandFailure {
         self
     }
 
+    /// Whether a model cannot be run as it was asked for.
+    pub fn is_about_model(&self) -> bool {
+        let mut kinds = self.error.chain().filter_map(|cause| cause.downcast_ref());
+        kinds.any(|error: &Error| error.kind() == ErrorKind::Model)
+    }
+
     /// The code that this failure leads to.
     pub fn exit_code(&self) -> ExitCode {
         let mut is_told = false;

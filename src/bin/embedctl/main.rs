@@ -74,6 +74,12 @@ fn main() {
             path.display()
         ));
     }
+    // One that is set to nothing counts as unset.
+    let set = std::env::vars_os().filter(|(_, value)| !value.is_empty());
+    let set = set.map(|(name, _)| name.to_string_lossy().into_owned());
+    for warning in args::unknown_variables(set) {
+        printer.warning(warning);
+    }
     finish(&args, &config, &printer).leave()
 }
 

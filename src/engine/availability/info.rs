@@ -37,6 +37,8 @@ pub struct Fit {
     pub provider: Provider,
     /// Whether it works here and the model has weights for it.
     pub runs: bool,
+    /// Whether it is not on this machine, and no device here calls for it.
+    pub absent: bool,
     /// The reason, if not.
     pub reason: Option<String>,
     /// The remedy, if there is one.
@@ -112,6 +114,7 @@ fn fit(provider: Provider, model: &Model, float: Option<FloatType>, report: &Dev
     Fit {
         provider,
         runs: works && lacks.is_none(),
+        absent: report.is_far(provider),
         // Without the device or the library, other weights would not help.
         reason: match status.filter(|_| !works) {
             Some(status) => status.reason.clone(),

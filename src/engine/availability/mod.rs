@@ -100,6 +100,18 @@ impl DeviceReport {
     pub fn status(&self, provider: Provider) -> Option<&ProviderStatus> {
         self.providers.iter().find(|one| one.provider == provider)
     }
+
+    /// Whether a provider is not here and nothing on this machine calls for it: of a GPU that is here the missing runtime
+    /// matters.
+    #[must_use]
+    pub fn is_far(&self, provider: Provider) -> bool {
+        let is_wanted = |status: &ProviderStatus| {
+            let has_device = !self.hardware.gpus.is_empty() && !provider.is_on_worker();
+            has_device && status.remedy.is_some()
+        };
+        let status = self.status(provider);
+        status.is_none_or(|it| it.status == AvailabilityState::Absent && !is_wanted(it))
+    }
 }
 
 /// Detects the hardware, and tries every provider of every library found (or of the one that the user named), each

@@ -141,7 +141,7 @@ impl Parser {
     /// Whether what follows depends on where the window at hand ends: types of kept fields, and which named ones
     /// there are.
     pub(crate) fn decides(&self, columns: &InputColumns) -> bool {
-        columns.undecided() || self.jsonl.has_unseen()
+        columns.undecided() || columns.infers_ids() || self.jsonl.has_unseen()
     }
 
     /// Whether a record of JSON so far has the field of ids.

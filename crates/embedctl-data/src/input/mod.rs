@@ -22,7 +22,7 @@ pub(crate) mod tests;
 
 pub use crate::formats::arrow::ArrowBatches;
 pub use crate::reading::csv_options::{CsvEscape, CsvOptions, CsvQuote, Delimiter};
-pub use crate::reading::fields::{IdType, Keep, KeepType};
+pub use crate::reading::fields::{IdType, Keep, KeepType, LineIds};
 pub use crate::reading::format::{InputFacts, InputFormat};
 pub use crate::reading::options::{
     BatchWindows, DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputOptions, InputRange, Part,

@@ -352,22 +352,28 @@ impl RecordReader {
         self.opened.as_ref().and_then(|opened| opened.schema())
     }
 
-    /// That schema, where fields are kept and their types don't change any more.
+    /// The schema of [`Window::columns`], where its types come from what was read and don't change any more.
     #[must_use]
     pub fn columns(&self) -> Option<SchemaRef> {
         let columns = &self.filling.columns;
-        (columns.is_fixed() && columns.kept() > 0).then(|| columns.schema())
+        (columns.is_fixed() && columns.are_inferred()).then(|| columns.schema())
     }
 
-    /// The [`RecordReader::columns`] of a reader that begins with the first source; `None` if its records decide.
-    /// Nothing can be read after it.
+    /// The [`RecordReader::columns`] of a reader that begins with the first source; `None` if its records decide the types
+    /// of kept fields. If they decide that of ids, they are read until they have. Nothing can be read after it.
     ///
     /// # Errors
-    /// If it is a table and cannot be opened, or lacks a column that was named.
+    /// If the source cannot be read, or is a table that lacks a column that was named.
     pub fn first_columns(&mut self) -> Result<Option<SchemaRef>> {
-        let first = self.sources.first();
-        if first.is_some_and(|source| source.format.is_table() && source.bytes.is_some()) {
+        // A pipe can be read but once.
+        let first = self.sources.first().filter(|source| source.bytes.is_some());
+        let can_be_read = first.is_some();
+        if first.is_some_and(|source| source.format.is_table()) {
             self.begin()?;
+        }
+        if self.filling.columns.infers_ids() && can_be_read {
+            while !self.filling.columns.is_fixed() && self.next_window()?.is_some() {}
+            return Ok(self.columns());
         }
         let columns = &self.filling.columns;
         let is_known = columns.kept() > 0 && !columns.undecided();

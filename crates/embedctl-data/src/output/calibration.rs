@@ -26,8 +26,8 @@ impl Calibration {
             // A FIFO would be waited for.
             small_file::open(path).map_err(|error| Error::io("read", path, error))?;
         }
-        let columns = match path.extension().is_some_and(|ending| ending == "json") {
-            true => of_json(file)?,
+        let (columns, vectors) = match path.extension().is_some_and(|ending| ending == "json") {
+            true => (of_json(file)?, None),
             false => of_vectors(file, cancel)?,
         };
         if columns.is_empty() {
@@ -36,13 +36,18 @@ impl Calibration {
                 "{CALIBRATION} takes an output of this model that was written with {DTYPE} f32"
             )));
         }
-        Ok(Self::new(path, columns))
+        Ok(Self::new(path, columns, vectors))
     }
 }
 
-fn of_vectors(file: &Readable, cancel: &CancelToken) -> Result<Vec<(String, Ranges)>> {
+/// The ranges of vectors by their columns, and the number of vectors of the column that has the fewest.
+fn of_vectors(
+    file: &Readable,
+    cancel: &CancelToken,
+) -> Result<(Vec<(String, Ranges)>, Option<u64>)> {
     let path = file.path();
     let mut columns: Vec<(String, Ranges)> = Vec::new();
+    let mut counts: Vec<u64> = Vec::new();
     read_vectors(file, &mut |vector| {
         if cancel.is_cancelled() {
             return Err(Error::interrupted());
@@ -56,20 +61,24 @@ fn of_vectors(file: &Readable, cancel: &CancelToken) -> Result<Vec<(String, Rang
                 format!("there is a vector with {value} in it"),
             ));
         }
-        let known = columns.iter_mut().find(|(name, ranges)| {
+        let known = columns.iter().position(|(name, ranges)| {
             name == vector.column && ranges.min.len() == vector.values.len()
         });
         match known {
-            Some((_, ranges)) => ranges.add(vector.values),
+            Some(column) => {
+                columns[column].1.add(vector.values);
+                counts[column] += 1;
+            }
             None => {
                 let mut ranges = Ranges::new(vector.values.len());
                 ranges.add(vector.values);
                 columns.push((vector.column.to_owned(), ranges));
+                counts.push(1);
             }
         }
         Ok(())
     })?;
-    Ok(columns)
+    Ok((columns, counts.into_iter().min()))
 }
 
 /// `{"min": […], "max": […]}`, several of these under their columns' names, or a provenance that holds such.

@@ -14,7 +14,7 @@ use super::places::PlaceColumns;
 use super::texts::is_text;
 use super::unsound;
 use crate::record::{JSON_COLUMN, Origin};
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use embedctl_common::error::{Cause, Result};
 use embedctl_common::setting::{ID_TYPE, KEEP};
@@ -34,6 +34,10 @@ pub(crate) struct InputColumns {
     id_field: Option<String>,
     /// Whether a source has that field.
     found_ids: bool,
+    /// What the ids of the first window are so far, where they decide the column's type.
+    inferred: Option<InferredIds>,
+    /// Whether ids decide it, or have.
+    infers_ids: bool,
     /// Whether the types are those of a window that was closed, or of a table.
     fixed: bool,
     /// Whether every field is kept.
@@ -41,6 +45,15 @@ pub(crate) struct InputColumns {
     /// The columns that a record's place decides.
     places: PlaceColumns,
     schema: SchemaRef,
+}
+
+/// What the ids of a window are.
+#[derive(Debug, Clone, Copy, Default)]
+struct InferredIds {
+    /// Integers of 64 bits.
+    integers: usize,
+    /// Anything else but null.
+    others: usize,
 }
 
 impl InputColumns {
@@ -75,6 +88,8 @@ impl InputColumns {
             text,
             id_field: options.id_field.clone(),
             found_ids: false,
+            inferred: options.infers_ids().then(InferredIds::default),
+            infers_ids: options.infers_ids(),
             fixed: false,
             all: options.keeps_all(),
             places,
@@ -124,6 +139,24 @@ impl InputColumns {
     /// Whether ids are strings because the user says so: then numbers of any kind are, as they are written.
     pub(crate) fn wants_text_ids(&self) -> bool {
         matches!(self.id.kind, Some((KeepType::String, Basis::Declared)))
+    }
+
+    /// Whether the ids of the window at hand decide the type of all ids.
+    pub(crate) fn infers_ids(&self) -> bool {
+        self.inferred.is_some()
+    }
+
+    /// Why ids are integers, if they are.
+    pub(crate) fn reason_of_int_ids(&self) -> String {
+        match self.id.kind {
+            Some((_, Basis::Declared)) => format!("ids are integers here (`{ID_TYPE}`)"),
+            _ => "the ids before it are integers".to_owned(),
+        }
+    }
+
+    /// Whether the types depend on what was read.
+    pub(crate) fn are_inferred(&self) -> bool {
+        !self.kept.is_empty() || self.infers_ids
     }
 
     /// Names of the kept columns.
@@ -222,6 +255,7 @@ impl InputColumns {
     ) -> Result<(), Cause> {
         if let Some(id) = id {
             self.adopt_id(id)?;
+            self.inferred = None;
         }
         for (column, found) in self.kept.iter_mut().zip(found) {
             let Some(found) = found else { continue };
@@ -392,11 +426,47 @@ impl InputColumns {
 
     /// Appends one row; `kept` comes from [`InputColumns::cell`].
     pub(crate) fn push(&mut self, origin: Origin, id: &Cell<'_>, kept: &[Cell<'_>]) {
-        self.id.builder.push(id);
+        self.push_id(id);
         self.places.push(origin);
         for (column, cell) in self.kept.iter_mut().zip(kept) {
             column.builder.push(cell);
         }
+    }
+
+    /// Appends an id. While ids decide their column's type, integers are gathered as their digits.
+    fn push_id(&mut self, id: &Cell<'_>) {
+        let Some(inferred) = &mut self.inferred else {
+            return self.id.builder.push(id);
+        };
+        match id {
+            Cell::Int(number) => {
+                inferred.integers += 1;
+                let digits = Cell::String(number.to_string().into());
+                self.id.builder.push(&digits);
+            }
+            id => {
+                inferred.others += usize::from(*id != Cell::Null);
+                self.id.builder.push(id);
+            }
+        }
+    }
+
+    /// Makes the column of ids one of integers, if all of the first window are.
+    fn decide_ids(&mut self) {
+        let are_integers = |ids: &InferredIds| ids.others == 0 && ids.integers > 0;
+        if self.inferred.take().filter(are_integers).is_none() {
+            return;
+        }
+        let digits = self.id.builder.finish();
+        let digits = digits.as_string::<i32>();
+        let mut integers = Builder::new(Some(KeepType::Int));
+        for id in digits {
+            let integer = id.and_then(|digits| digits.parse().ok());
+            integers.push(&integer.map_or(Cell::Null, Cell::Int));
+        }
+        self.id.kind = Some((KeepType::Int, Basis::Values));
+        self.id.builder = integers;
+        self.renew();
     }
 
     /// Decides the types that are not decided yet from the rows at hand. Returns the rows that don't
@@ -434,6 +504,7 @@ impl InputColumns {
 
     /// From now on the types stay as they are.
     pub(crate) fn fix(&mut self) {
+        self.decide_ids();
         self.fixed = true;
     }
 

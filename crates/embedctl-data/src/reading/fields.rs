@@ -10,7 +10,7 @@ named! {
     /// Type of the `id` column.
     #[derive(Default)]
     pub enum IdType {
-        /// The type of a table's column; of lines as [`IdType::String`].
+        /// The type of a table's column; of JSON integers if the first ones are, see [`LineIds`]; else as [`IdType::String`].
         #[default]
         Kept = "kept",
         /// Strings; integers as their digits, missing as null, the line number for text input.
@@ -18,6 +18,16 @@ named! {
         /// 64-bit integers; missing as null, the line number for text input.
         Int = "int",
     }
+}
+
+/// What the ids of JSON become under [`IdType::Kept`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LineIds {
+    /// Integers of 64 bits if all ids of the first window are such, else strings.
+    #[default]
+    Typed,
+    /// Strings, as in outputs of versions that knew nothing else.
+    Strings,
 }
 
 named! {

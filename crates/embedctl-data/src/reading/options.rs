@@ -1,7 +1,7 @@
 //! How to read.
 
 use super::csv_options::CsvOptions;
-use super::fields::{IdType, Keep};
+use super::fields::{IdType, Keep, LineIds};
 use super::template::Template;
 use crate::json_values::add_value;
 use crate::position::Position;
@@ -45,6 +45,8 @@ pub struct InputOptions {
     pub id_field: Option<String>,
     /// Type of the `id` column.
     pub id_type: IdType,
+    /// What ids of JSON become where they keep their type: an older run that is resumed decides it.
+    pub line_ids: LineIds,
     /// Fields carried through to the output; one called `*` is all that there are.
     pub keep: Vec<Keep>,
     /// Bytes of a record at most; 1 GiB is the most that is allowed.
@@ -144,6 +146,12 @@ impl InputOptions {
         self.id_field.is_some() && self.id_field != Self::default().id_field
     }
 
+    /// Whether the first records decide the type of ids.
+    #[must_use]
+    pub fn infers_ids(&self) -> bool {
+        self.id_field.is_some() && self.id_type == IdType::Kept && self.line_ids == LineIds::Typed
+    }
+
     /// Whether all fields are kept.
     pub(crate) fn keeps_all(&self) -> bool {
         self.keep.iter().any(|keep| keep.name == ALL)
@@ -217,6 +225,7 @@ impl Default for InputOptions {
             text_template: None,
             id_field: Some(ID.to_owned()),
             id_type: IdType::Kept,
+            line_ids: LineIds::default(),
             keep: Vec::new(),
             max_record_bytes: DEFAULT_MAX_RECORD_BYTES,
             window_rows: DEFAULT_WINDOW_ROWS,

@@ -16,6 +16,8 @@ pub struct Calibration {
     file: PathBuf,
     /// By name; a matrix and a file of one set of ranges have none.
     columns: Vec<(String, Ranges)>,
+    /// How many vectors they come from, if that is known.
+    vectors: Option<u64>,
 }
 
 impl Calibration {
@@ -25,15 +27,23 @@ impl Calibration {
         Self {
             file: file.to_owned(),
             columns: Vec::new(),
+            vectors: None,
         }
     }
 
-    /// The ranges of a file's columns, by name.
-    pub(crate) fn new(file: &Path, columns: Vec<(String, Ranges)>) -> Self {
+    /// The ranges of a file's columns, by name, and how many vectors they come from.
+    pub(crate) fn new(file: &Path, columns: Vec<(String, Ranges)>, vectors: Option<u64>) -> Self {
         Self {
             file: file.to_owned(),
             columns,
+            vectors,
         }
+    }
+
+    /// How many vectors its ranges come from, if that is known: not of a file that states ranges.
+    #[must_use]
+    pub fn vectors(&self) -> Option<u64> {
+        self.vectors
     }
 
     /// Where its ranges come from.

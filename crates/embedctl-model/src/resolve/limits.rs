@@ -14,6 +14,8 @@ use embedctl_common::setting::MAX_LENGTH;
 /// The longest row.
 pub(super) struct LengthLimits {
     pub max_length: usize,
+    /// The greatest limit that may be asked for.
+    pub greatest_length: usize,
     /// Positions of the network, if rows could be longer.
     pub positions_limit: Option<usize>,
 }
@@ -73,9 +75,19 @@ impl LimitSources<'_> {
         frame.pair.as_ref().map_or(frame.len(), PairFrame::len)
     }
 
+    /// Positions that a row may have; `None`: any number.
+    fn greatest(&self) -> Option<usize> {
+        self.range.usable.or(self.range.stated)
+    }
+
     fn within(&self, max_length: usize) -> LengthLimits {
+        let greatest = match self.of_role {
+            Some(RoleLength::Always(length)) => Some(length),
+            _ => self.greatest(),
+        };
         LengthLimits {
             max_length,
+            greatest_length: greatest.unwrap_or(ModelConfig::UNLIMITED),
             positions_limit: self.range.usable.filter(|&usable| usable < max_length),
         }
     }
@@ -101,7 +113,7 @@ impl LimitSources<'_> {
     /// The user's limit.
     fn asked(&self, asked: usize) -> Result<LengthLimits> {
         let special = self.special();
-        let most = self.range.usable.or(self.range.stated);
+        let most = self.greatest();
         if asked <= special {
             return Err(Error::usage(format!(
                 "{MAX_LENGTH} {asked} leaves no room for text: this model adds {special} special tokens, so the least \

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::TextTokenizer;
 use super::bert::BertScratch;
-use crate::Side;
 use crate::batch::TokenRows;
 use crate::score::ChatTemplate;
 use embedctl_common::error::{Cause, Error, Result};
@@ -45,7 +44,7 @@ impl ChatRows {
             let chat = template.of_text(prompt, &text, pairs).map_err(failed)?;
             let mut scratch = BertScratch::default();
             let ids = tokenizer.encode(&chat, usize::MAX, &mut scratch);
-            ids.map(<[u32]>::to_vec).map_err(failed)
+            ids.map(|chat| chat.ids.to_vec()).map_err(failed)
         };
         let (one, other) = (ids("0")?, ids("1 2 3 4")?);
         let ends = one.iter().rev().zip(other.iter().rev());
@@ -76,23 +75,14 @@ impl ChatRows {
     ) -> Result<(), Cause> {
         let chat = self.template.of_text(&self.prompt, text, self.pairs)?;
         let most = tokenizer.text_tokens;
-        let needed = match tokenizer.side {
-            Side::Right => most,
-            Side::Left => usize::MAX,
+        let ids = tokenizer.encode(&chat, tokenizer.needed(most), scratch)?;
+        let (ids, lost) = ids.cut(most, tokenizer.side);
+        let ending = match lost {
+            0 => &[],
+            _ => &self.ending[self.ending.len() - self.ending.len().min(ids.len())..],
         };
-        let ids = tokenizer.encode(&chat, needed, scratch)?;
-        let is_cut = ids.len() > most;
-        let kept = ids.len().min(most);
-        let ids = match tokenizer.side {
-            Side::Right => &ids[..kept],
-            Side::Left => &ids[ids.len() - kept..],
-        };
-        let ending = match is_cut {
-            true => &self.ending[self.ending.len() - self.ending.len().min(kept)..],
-            false => &[],
-        };
-        let text = &ids[..kept - ending.len()];
-        rows.push(text.iter().chain(ending).copied(), is_cut);
+        let text = &ids[..ids.len() - ending.len()];
+        rows.push(text.iter().chain(ending).copied(), lost);
         Ok(())
     }
 }

@@ -15,6 +15,7 @@ use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::{Encoding, OffsetType, Tokenizer};
 
 use super::joints::CutPoints;
+use super::share;
 use crate::Side;
 use crate::bounded::BoundedSteps;
 use crate::budget::TextBudget;
@@ -105,12 +106,17 @@ impl LongTexts {
         }
     }
 
+    /// Reads texts to their end from now on.
+    pub(super) fn read_all(&mut self) {
+        self.tokens = usize::MAX;
+    }
+
     /// Tokens of `text` without special tokens: all of them, or enough to fill the limit and to show that
-    /// there are more.
+    /// there are more. With the share of its bytes that they come from.
     ///
     /// # Errors
     /// If the crate fails on the text, or panics.
-    pub(super) fn encode(&self, text: &str) -> Result<Encoding, Cause> {
+    pub(super) fn encode(&self, text: &str) -> Result<(Encoding, f64), Cause> {
         let mut squeezed = None;
         if text.len() > WHOLE_BYTES
             && let Some(limit) = self.longest_word
@@ -125,7 +131,7 @@ impl LongTexts {
                 (part.len() > WHOLE_BYTES).then(|| self.room.enter(part.len() * self.needs));
             let encoding = self.guarded(part, OffsetType::None)?;
             if part.len() == text.len() || encoding.get_ids().len() > self.tokens {
-                return Ok(encoding);
+                return Ok((encoding, share(part.len(), text.len())));
             }
             bytes = bytes.saturating_mul(2);
         }

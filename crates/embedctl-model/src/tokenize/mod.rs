@@ -22,7 +22,7 @@ use crossbeam_channel::never;
 use rayon::prelude::*;
 use tokenizers::{Encoding, OffsetType, Tokenizer};
 
-pub use self::chunks::{ChunkBy, Chunked, Chunking, Chunks, SharedRows, Span};
+pub use self::chunks::{ChunkBy, Chunked, Chunking, Chunks, SharedRows, Span, headings_above};
 
 use self::bert::{Bert, BertScratch};
 use self::chat::ChatRows;
@@ -66,6 +66,8 @@ pub struct TextTokenizer {
     side: Side,
     dropped: Option<u32>,
     most_characters: Option<usize>,
+    /// Whether texts are read to their end, however little of them is kept.
+    reads_all: bool,
     /// Whether chunks share the row of their text.
     late: bool,
     prompt: String,
@@ -129,6 +131,7 @@ impl TextTokenizer {
             chat: None,
             dropped: config.dropped_id,
             most_characters: config.most_characters,
+            reads_all: false,
             late: config.late,
             prompt: String::new(),
             prompt_tokens: 0,
@@ -160,10 +163,27 @@ impl TextTokenizer {
             prepared.prompt_ids = prepared
                 .encode(prompt, usize::MAX, &mut BertScratch::default())
                 .map_err(failed)?
+                .ids
                 .len();
             prepared.prompt.clone_from(&config.prompt);
         }
         Ok(prepared)
+    }
+
+    /// The same tokenizer, reading texts to their end, so that [`TokenRows::lost`] is a count and not an estimate.
+    #[must_use]
+    pub fn reading_all(mut self) -> Self {
+        self.reads_all = true;
+        self.any.read_all();
+        self
+    }
+
+    /// How many tokens of a text have to be read, where `most` are kept.
+    fn needed(&self, most: usize) -> usize {
+        match self.side {
+            Side::Right if !self.reads_all => most,
+            Side::Right | Side::Left => usize::MAX,
+        }
     }
 
     /// All tokens of `text` without special tokens, with their places in it, in code points.
@@ -223,7 +243,7 @@ impl TextTokenizer {
                     .with("send the text"),
             );
         }
-        self.frame(ids, false, rows);
+        self.frame(TextIds::whole(ids), rows);
         Ok(())
     }
 
@@ -281,13 +301,10 @@ impl TextTokenizer {
         let end = self
             .most_characters
             .and_then(|most| text.char_indices().nth(most));
-        let text = end.map_or(&*text, |(end, _)| &text[..end]);
-        let most = match self.side {
-            Side::Right => self.text_tokens,
-            Side::Left => usize::MAX,
-        };
-        let ids = self.encode(text, most, scratch)?;
-        self.frame(ids, end.is_some(), rows);
+        let part = end.map_or(&*text, |(end, _)| &text[..end]);
+        let mut ids = self.encode(part, self.needed(self.text_tokens), scratch)?;
+        ids.share *= share(part.len(), text.len());
+        self.frame(ids, rows);
         Ok(())
     }
 
@@ -302,29 +319,67 @@ impl TextTokenizer {
         text: &str,
         most: usize,
         scratch: &'s mut BertScratch,
-    ) -> Result<&'s [u32], Cause> {
-        let done = (self.bert.as_ref()).is_some_and(|bert| bert.encode(text, most, scratch));
-        if !done {
-            scratch.ids.clear();
-            scratch
-                .ids
-                .extend_from_slice(self.any.encode(text)?.get_ids());
-        }
-        Ok(&scratch.ids)
+    ) -> Result<TextIds<'s>, Cause> {
+        let bert = self.bert.as_ref();
+        let share = match bert.and_then(|bert| bert.encode(text, most, scratch)) {
+            Some(read) => share(read, text.len()),
+            None => {
+                let (encoding, share) = self.any.encode(text)?;
+                scratch.ids.clear();
+                scratch.ids.extend_from_slice(encoding.get_ids());
+                share
+            }
+        };
+        let ids = &scratch.ids;
+        Ok(TextIds { ids, share })
     }
 
-    /// Appends a row of these tokens with special ones around them, cut at the limit; `cut`: its text was cut
-    /// before.
-    fn frame(&self, ids: &[u32], cut: bool, rows: &mut TokenRows) {
-        let truncated = cut || ids.len() > self.text_tokens;
-        let kept = ids.len().min(self.text_tokens);
-        let ids = match self.side {
-            Side::Right => &ids[..kept],
-            Side::Left => &ids[ids.len() - kept..],
-        };
+    /// Appends a row of these tokens with special ones around them, cut at the limit.
+    fn frame(&self, text: TextIds<'_>, rows: &mut TokenRows) {
+        let (ids, lost) = text.cut(self.text_tokens, self.side);
         let row = self.prefix.iter().chain(ids).chain(&self.suffix).copied();
         let kept = row.filter(|&id| Some(id) != self.dropped);
-        rows.push(kept, truncated);
+        rows.push(kept, lost);
+    }
+}
+
+/// Tokens of a text: all of them, or those of its part that is read.
+#[derive(Debug, Clone, Copy)]
+struct TextIds<'a> {
+    ids: &'a [u32],
+    /// Of the text's bytes, those that the tokens come from: 1 for all.
+    share: f64,
+}
+
+impl<'a> TextIds<'a> {
+    fn whole(ids: &'a [u32]) -> Self {
+        Self { ids, share: 1.0 }
+    }
+
+    /// Tokens of the part that was not read, about: as many a byte as in the part that was.
+    fn unread(&self) -> usize {
+        match self.share < 1.0 {
+            true => (self.ids.len() as f64 * (1.0 / self.share - 1.0)).max(1.0) as usize,
+            false => 0,
+        }
+    }
+
+    /// The first or the last `most` tokens, and the number of those that are lost.
+    fn cut(&self, most: usize, side: Side) -> (&'a [u32], usize) {
+        let kept = self.ids.len().min(most);
+        let lost = self.ids.len() - kept + self.unread();
+        match side {
+            Side::Right => (&self.ids[..kept], lost),
+            Side::Left => (&self.ids[self.ids.len() - kept..], lost),
+        }
+    }
+}
+
+/// The share of `all` bytes that `read` are.
+fn share(read: usize, all: usize) -> f64 {
+    match read < all {
+        true => read as f64 / all as f64,
+        false => 1.0,
     }
 }
 
@@ -458,7 +513,7 @@ mod tests {
         let crate_own = &tokenizer.any.tokenizer;
         assert!(crate_own.get_pre_tokenizer().is_none());
         for text in long_texts() {
-            let part = tokenizer.any.encode(&text).unwrap();
+            let (part, _) = tokenizer.any.encode(&text).unwrap();
             let whole = crate_own.encode_fast(text.as_str(), false).unwrap();
             let kept = whole.len().min(tokenizer.text_tokens);
             assert_eq!(part.get_ids()[..kept], whole.get_ids()[..kept]);

@@ -30,10 +30,10 @@ impl PairTemplate {
         })
     }
 
-    /// Appends the row of two texts of these tokens.
-    fn push(&self, first: &[u32], second: &[u32], side: Side, rows: &mut TokenRows) {
+    /// Appends the row of two texts of these tokens; `unread`: tokens of both that are not among them.
+    fn push(&self, [first, second]: [&[u32]; 2], unread: usize, side: Side, rows: &mut TokenRows) {
         let (kept_first, kept_second) = longest_first(first.len(), second.len(), self.most);
-        let is_cut = kept_first < first.len() || kept_second < second.len();
+        let lost = first.len() - kept_first + second.len() - kept_second + unread;
         let kept = |ids: &'_ [u32], kept: usize| match side {
             Side::Right => 0..kept,
             Side::Left => ids.len() - kept..ids.len(),
@@ -42,8 +42,8 @@ impl PairTemplate {
         let second = &second[kept(second, kept_second)];
         let row = self.frame.row(first, second);
         match self.typed {
-            true => rows.push_typed(row, is_cut),
-            false => rows.push(row.map(|(id, _)| id), is_cut),
+            true => rows.push_typed(row, lost),
+            false => rows.push(row.map(|(id, _)| id), lost),
         }
     }
 }
@@ -105,13 +105,10 @@ impl TextTokenizer {
             })
             .collect();
         // More than the limit is enough to know where both texts are cut.
-        let most = match self.side {
-            Side::Right => pairs.most,
-            Side::Left => usize::MAX,
-        };
+        let most = self.needed(pairs.most);
         let tokens = self.in_chunks(firsts.len(), clock, |index, scratch, rows| {
-            let ids = self.encode(&self.prompted(firsts[index]), most, scratch)?;
-            rows.push(ids.iter().copied(), false);
+            let first = self.encode(&self.prompted(firsts[index]), most, scratch)?;
+            rows.push(first.ids.iter().copied(), first.unread());
             Ok(())
         });
         self.in_chunks(count, clock, |index, scratch, rows| {
@@ -120,7 +117,8 @@ impl TextTokenizer {
                 return Err(cause.clone());
             }
             let second = self.encode(pair(index).second, most, scratch)?;
-            pairs.push(tokens.get(first), second, self.side, rows);
+            let unread = tokens.lost(first) + second.unread();
+            pairs.push([tokens.get(first), second.ids], unread, self.side, rows);
             Ok(())
         })
     }

@@ -167,8 +167,7 @@ impl ServedModel for FakeModel {
 
     fn frame(&self, ids: &[Vec<u32>]) -> Result<TokenRows, Cause> {
         let mut rows = TokenRows::default();
-        ids.iter()
-            .for_each(|ids| rows.push(ids.iter().copied(), false));
+        ids.iter().for_each(|ids| rows.push(ids.iter().copied(), 0));
         Ok(rows)
     }
 

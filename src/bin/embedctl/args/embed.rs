@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueHint};
+use clap::{Args, Command, ValueHint};
 use embedctl::engine::ProviderOption;
 use embedctl::input::{
     CsvEscape, CsvOptions, CsvQuote, Delimiter, IdType, InputFormat, InputOptions, Keep, Template,
@@ -26,12 +26,18 @@ use super::values::{
 /// output appears under its name only when it is complete.
 #[derive(Debug, Args)]
 #[command(
+    after_help = SHORT_EXAMPLES,
     after_long_help = after_help(),
     override_usage = "embedctl embed [OPTIONS] --output <OUT> [INPUT]..."
 )]
 pub struct EmbedArgs {
     #[command(flatten)]
     pub run: RunArgs<VectorArgs>,
+}
+
+/// A command that writes an output, which must be named.
+pub fn with_output(command: Command) -> Command {
+    command.mut_arg("output", |arg| arg.required_unless_present("dry_run"))
 }
 
 /// What `embed` and `score` have in common; `N` are the options about the numbers of a row alone.
@@ -100,8 +106,7 @@ pub struct OutputArgs {
         short,
         long,
         value_name = "OUT",
-        value_hint = ValueHint::FilePath,
-        required_unless_present = "dry_run"
+        value_hint = ValueHint::FilePath
     )]
     pub output: Option<PathBuf>,
 
@@ -484,6 +489,14 @@ fn after_help() -> String {
         ProviderOption::help()
     )
 }
+
+const SHORT_EXAMPLES: &str = "\
+Examples:
+  embedctl embed texts.txt -o vectors.parquet
+  embedctl embed data.jsonl --text-field body --keep title,year -o vectors.parquet
+  embedctl embed docs/ --chunk markdown --chunk-text -o vectors.parquet
+  zcat texts.gz | embedctl embed -o - | head -1
+  embedctl embed large.jsonl -o vectors/ --resume";
 
 const EXAMPLES: &str = "\
 Examples:

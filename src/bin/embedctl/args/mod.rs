@@ -17,7 +17,9 @@ mod score;
 mod search;
 #[cfg(feature = "serve")]
 mod serve;
+mod tokens;
 mod values;
+mod variables;
 mod verify;
 
 use std::ffi::OsString;
@@ -45,7 +47,9 @@ pub use score::ScoreArgs;
 pub use search::{HitFormat, SearchArgs};
 #[cfg(feature = "serve")]
 pub use serve::ServeArgs;
+pub use tokens::TokensArgs;
 pub use values::Devices;
+pub use variables::unknown as unknown_variables;
 pub use verify::VerifyModelArgs;
 
 /// Turns texts into vectors and scores: in bulk from files, tables and object stores, or as a server
@@ -58,6 +62,7 @@ pub use verify::VerifyModelArgs;
     max_term_width = 100,
     subcommand_required = true,
     arg_required_else_help = true,
+    after_help = SHORT_HELP,
     after_long_help = TOP_HELP
 )]
 pub struct Args {
@@ -84,6 +89,7 @@ impl Args {
         match &self.command {
             Command::Embed(embed) => embed.run.engine.wants_no_tf32(),
             Command::Score(score) => score.run.engine.wants_no_tf32(),
+            Command::Tokens(tokens) => tokens.run.engine.wants_no_tf32(),
             #[cfg(feature = "serve")]
             Command::Serve(serve) => serve.engine.wants_no_tf32(),
             _ => false,
@@ -96,6 +102,7 @@ impl Args {
 pub enum Command {
     Embed(Box<EmbedArgs>),
     Score(Box<ScoreArgs>),
+    Tokens(Box<TokensArgs>),
     #[cfg(feature = "serve")]
     Serve(Box<ServeArgs>),
     Download(DownloadArgs),
@@ -240,6 +247,7 @@ pub struct ManArgs {
 const COMMANDS: &[&str] = &[
     "embed",
     "score",
+    "tokens",
     #[cfg(feature = "serve")]
     "serve",
     "download",
@@ -330,7 +338,11 @@ fn variables(matches: &ArgMatches) -> Vec<OsString> {
 
 /// The command line as clap sees it: for help, completions and manual pages.
 pub fn command() -> clap::Command {
-    negative_numbers(Args::command().mut_subcommand("score", score::shown))
+    let command = Args::command()
+        .mut_subcommand("embed", embed::with_output)
+        .mut_subcommand("score", score::shown)
+        .mut_subcommand("tokens", tokens::shown);
+    negative_numbers(command)
 }
 
 /// `--batch-size -1` is a wrong number, not an option of the name `-1`.
@@ -357,10 +369,19 @@ pub fn without_empty_variables(command: clap::Command) -> clap::Command {
         .mut_subcommands(without_empty_variables)
 }
 
+const SHORT_HELP: &str = "\
+Examples:
+  embedctl embed texts.txt -o vectors.parquet --keep text
+  embedctl search vectors.parquet a few words
+  embedctl tokens texts.txt
+  embedctl compare vectors.parquet --with int8,ubinary
+  embedctl embed docs/ --chunk markdown -o chunks.parquet";
+
 const TOP_HELP: &str = "\
 Examples:
   embedctl embed texts.txt -o vectors.parquet --keep text
   embedctl search vectors.parquet a few words
+  embedctl tokens texts.txt
   embedctl compare vectors.parquet --with int8,ubinary
   embedctl download sentence-transformers/all-MiniLM-L6-v2
   embedctl bench --provider cpu,rten

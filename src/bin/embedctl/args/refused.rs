@@ -17,15 +17,50 @@ const OTHER_NAMES: &[(&str, &str)] = &[
     ("--fp16", "--precision fp16"),
     ("--gpu", "--provider cuda"),
     ("--half", "--precision fp16"),
+    ("--id", "--id-field"),
+    ("--instruction", "--prompt"),
     ("--jobs", "--threads"),
     ("--max-seq-length", "--max-length"),
     ("--model-id", "--model"),
     ("--model-name", "--model"),
     ("--num-workers", "--threads"),
+    ("--overlap", "--chunk-overlap"),
+    ("--prefix", "--prompt"),
     ("--revision", "--model NAME@REVISION"),
+    ("--skip-errors", "--on-error skip"),
     ("--truncate-dim", "--dimensions"),
     ("--workers", "--threads"),
+    ("-j", "--threads"),
 ];
+
+/// Options of other tools that no single option here stands for: the command of the tip (any, if empty), and the tip.
+const OTHER_WAYS: &[(&str, &str, &str)] = &[
+    ("--append", "", REUSE),
+    ("--host", "", SERVER),
+    ("--input", "", INPUTS),
+    ("--port", "", SERVER),
+    (
+        "--query",
+        "search",
+        "queries are arguments: 'embedctl search OUT QUERY…', or --queries FILE",
+    ),
+    (
+        "--query",
+        "",
+        "to search an output: 'embedctl search OUT QUERY…'",
+    ),
+    (
+        "--recursive",
+        "",
+        "a folder stands for the files in it and in its subfolders",
+    ),
+    ("--update", "", REUSE),
+];
+
+const INPUTS: &str = "inputs are arguments: 'embedctl embed INPUT… -o OUT'";
+const REUSE: &str =
+    "an output is written whole; '--reuse OLD -o NEW' copies vectors of texts that OLD has";
+const SERVER: &str = "a server is started by 'embedctl serve'";
 
 /// Other spellings of types, for the arithmetic (`--precision`) and for components (`--dtype`).
 const OTHER_TYPES: &[(&str, &str, &str)] = &[
@@ -63,6 +98,7 @@ pub(super) fn improved(mut error: Error, arguments: &[OsString]) -> Error {
         }
         ErrorKind::InvalidSubcommand => {
             let given = text(&error, ContextKind::InvalidSubcommand).unwrap_or_default();
+            keep_nearest(&mut error, &given);
             if given.contains(['.', '/']) || Path::new(&given).exists() {
                 tip(
                     &mut error,
@@ -76,23 +112,54 @@ pub(super) fn improved(mut error: Error, arguments: &[OsString]) -> Error {
                 return refused;
             }
             // An unknown option is not a file name, so `-- OPTION` is no help.
-            if given.starts_with("--") {
-                error.remove(ContextKind::Suggested);
-            }
+            error.remove(ContextKind::Suggested);
             let near =
                 text(&error, ContextKind::SuggestedArg).is_some_and(|one| is_near(&given, &one));
             if !near {
                 error.remove(ContextKind::SuggestedArg);
             }
-            let other = OTHER_NAMES.iter().find(|(name, _)| *name == given);
-            if let Some((_, own)) = other {
+            if let Some(said) = other_option(&given, arguments) {
                 error.remove(ContextKind::SuggestedArg);
-                tip(&mut error, &format!("here it is '{own}'"));
+                tip(&mut error, &said);
             }
         }
         _ => {}
     }
     error
+}
+
+/// Of several subcommands that `given` may be, leaves the nearest.
+fn keep_nearest(error: &mut Error, given: &str) {
+    let Some(ContextValue::Strings(names)) = error.get(ContextKind::SuggestedSubcommand) else {
+        return;
+    };
+    let nearest = (names.iter()).min_by_key(|name| strsim::osa_distance(given, name));
+    if let Some(nearest) = nearest.cloned() {
+        let nearest = ContextValue::Strings(vec![nearest]);
+        error.insert(ContextKind::SuggestedSubcommand, nearest);
+    }
+}
+
+/// What an option of other tools is called here, or how its aim is reached, in the subcommand that was asked for.
+fn other_option(given: &str, arguments: &[OsString]) -> Option<String> {
+    let mut command = super::command();
+    command.build();
+    let asked = asked_command(&command, arguments);
+    if let Some((_, own)) = OTHER_NAMES.iter().find(|(name, _)| *name == given) {
+        let long = own.split(' ').next()?.strip_prefix("--")?;
+        let mut known = asked?.get_arguments();
+        let is_known = known.any(|arg| arg.get_long() == Some(long));
+        return is_known.then(|| format!("here it is '{own}'"));
+    }
+    let name = asked.map_or("", Command::get_name);
+    let mut ways = OTHER_WAYS.iter().filter(|(option, ..)| *option == given);
+    let (_, _, said) = ways.find(|(_, command, _)| command.is_empty() || *command == name)?;
+    Some((*said).to_owned())
+}
+
+/// The subcommand that a command line names.
+fn asked_command<'c>(command: &'c Command, arguments: &[OsString]) -> Option<&'c Command> {
+    (arguments.iter().skip(1)).find_map(|word| command.find_subcommand(word))
 }
 
 /// The error for an option of `embed` that was given to `score`: what both have in common is about records, and the others
@@ -101,9 +168,8 @@ fn of_vectors(given: &str, arguments: &[OsString]) -> Option<Error> {
     let name = given.strip_prefix("--")?;
     let mut command = super::command();
     command.build();
-    let is_score = (arguments.iter().skip(1))
-        .find_map(|word| command.find_subcommand(word))
-        .is_some_and(|asked| asked.get_name() == "score");
+    let asked = asked_command(&command, arguments);
+    let is_score = asked.is_some_and(|asked| asked.get_name() == "score");
     let mut known = command.find_subcommand("embed")?.get_arguments();
     let is_known = known.any(|arg| arg.get_long() == Some(name));
     (is_score && is_known).then(|| {
@@ -126,6 +192,9 @@ fn other_value(error: &Error) -> Option<String> {
     if name == "--input-format" {
         let (_, own) = OTHER_FORMATS.iter().find(|(other, _)| *other == given)?;
         return Some(format!("here it is '{own}'"));
+    }
+    if name == "--device" && given == "cpu" {
+        return Some("here it is '--provider native,cpu'".to_owned());
     }
     let (_, precision, dtype) = OTHER_TYPES.iter().find(|(other, ..)| *other == given)?;
     let own = match name {
@@ -170,7 +239,7 @@ fn text(error: &Error, kind: ContextKind) -> Option<String> {
 }
 
 /// Whether `given` may be a misspelling of `known`, or its beginning.
-fn is_near(given: &str, known: &str) -> bool {
+pub(super) fn is_near(given: &str, known: &str) -> bool {
     let [given, known] = [given, known].map(|name| name.trim_start_matches('-'));
     known.starts_with(given) || 3 * strsim::osa_distance(given, known) <= given.chars().count()
 }

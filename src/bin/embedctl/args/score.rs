@@ -3,7 +3,7 @@
 use clap::builder::Resettable;
 use clap::{Args, Command};
 
-use super::embed::RunArgs;
+use super::embed::{RunArgs, with_output};
 use super::values::positive;
 
 /// The model that scores pairs where none is named.
@@ -44,7 +44,7 @@ pub struct ScoringArgs {
 
 /// The command as it is shown: the model that is taken where none is named, and what options mean for scores.
 pub fn shown(command: Command) -> Command {
-    command
+    with_output(command)
         .mut_arg("model", |arg| arg.env(Resettable::Reset).default_value(DEFAULT_MODEL))
         .mut_arg("embedding_field", |arg| {
             arg.help("Name of the column of scores [default: score, or scores]")

@@ -23,7 +23,10 @@ pub fn run(args: &DevicesArgs, printer: &Printer) -> Result<ExitCode, CommandFai
             printer.detail(format!("{}: {detail}", status.provider));
         }
     }
-    printer.found(args.json, &report, devices_table)?;
+    let is_verbose = printer.is_verbose();
+    printer.found(args.json, &report, |report| {
+        devices_table(report, is_verbose)
+    })?;
     if let Some(path) = &args.library.ort_lib {
         let unusable = report.libraries.iter().all(|one| one.unusable.is_some());
         let words = format!("--ort-lib: no ONNX Runtime library in {}", path.display());

@@ -20,8 +20,10 @@ use embedctl::survey;
 use embedctl::tokenize::Chunking;
 use embedctl_common::user_cache;
 
-use super::{resume, stores};
-use crate::args::{Devices, EmbedArgs, EngineArgs, MessageArgs, OverrideArgs, RunArgs, VectorArgs};
+use super::{resume, stores, task};
+use crate::args::{
+    Devices, EmbedArgs, EngineArgs, MessageArgs, OverrideArgs, RunArgs, TokensArgs, VectorArgs,
+};
 use crate::crash;
 use crate::exit::ExitCode;
 use crate::failure::CommandFailure;
@@ -37,7 +39,26 @@ pub fn run(
     printer: &Printer,
 ) -> Result<ExitCode, CommandFailure> {
     let run = &args.run;
-    let request = with_vectors(&run.numbers, request(run, messages, printer)?)?;
+    vectors(run, run.output.dry_run, messages, printer)
+}
+
+/// Describes the run of `embed` with these options.
+pub fn tokens(
+    args: &TokensArgs,
+    messages: &MessageArgs,
+    printer: &Printer,
+) -> Result<ExitCode, CommandFailure> {
+    vectors(&args.run, true, messages, printer)
+}
+
+fn vectors(
+    run: &RunArgs<VectorArgs>,
+    is_dry: bool,
+    messages: &MessageArgs,
+    printer: &Printer,
+) -> Result<ExitCode, CommandFailure> {
+    let request = request(run, is_dry, messages, printer)?;
+    let request = with_vectors(&run.numbers, request)?;
     run_with(run, request, messages, printer)
 }
 
@@ -48,6 +69,8 @@ pub(super) struct RequestedRun {
     pub(super) run: EmbedOptions,
     /// The file of the components' ranges.
     calibration: Option<PathBuf>,
+    /// Whether the run is described and nothing written.
+    is_dry: bool,
 }
 
 /// Runs what was asked for.
@@ -57,12 +80,14 @@ pub(super) fn run_with<N: clap::Args>(
     messages: &MessageArgs,
     printer: &Printer,
 ) -> Result<ExitCode, CommandFailure> {
-    let numbers = match args.output.dry_run {
+    let numbers = match request.is_dry {
         true => None, // it writes nothing
         false => Numbers::begin(&args.stats, &request.model, &request.run, printer)?,
     };
     let (options, files) = (request.run.clone(), RunFiles::new());
+    let model = request.model.clone();
     let result = embed(args, messages, (request, &files), numbers.as_ref(), printer)
+        .map_err(|failure| task::explain(failure, &model))
         .map_err(|failure| resume::explain(failure, &options, &files));
     if let Some(numbers) = numbers {
         numbers.end(&result);
@@ -82,6 +107,7 @@ fn embed<N: clap::Args>(
         engine,
         run: mut options,
         calibration,
+        is_dry,
     } = request;
     let calibration = calibration.as_deref();
     if options.output.destination == Destination::Stdout {
@@ -114,7 +140,7 @@ fn embed<N: clap::Args>(
     }
     super::fetch(plan.resolved(), messages, printer, &cancel)?;
 
-    if args.output.dry_run {
+    if is_dry {
         let most = args.input.limit.unwrap_or(SAMPLE);
         let most = Some(most).filter(|&most| most > 0);
         return dry_run(&plan, most, &cancel, printer);
@@ -150,6 +176,7 @@ fn embed<N: clap::Args>(
         }
     }
     note_fallback(&engine, &summary, printer);
+    task::note(&model, printer);
     let report = RunReport {
         summary: &summary,
         destination: &options.output.destination,
@@ -210,6 +237,7 @@ fn tell(files: &RunFiles, printer: &Printer) {
 /// each other are refused.
 pub(super) fn request<N: clap::Args>(
     args: &RunArgs<N>,
+    is_dry: bool,
     messages: &MessageArgs,
     printer: &Printer,
 ) -> Result<RequestedRun, CommandFailure> {
@@ -232,7 +260,7 @@ pub(super) fn request<N: clap::Args>(
     };
     let run = EmbedOptions {
         sources: own_sources(args, printer)?,
-        input: input(args)?,
+        input: input(args, is_dry)?,
         chunking: None,
         uuid: args.input.uuid,
         output: args.output.options(),
@@ -256,6 +284,7 @@ pub(super) fn request<N: clap::Args>(
         engine,
         run,
         calibration: None,
+        is_dry,
     })
 }
 
@@ -407,9 +436,9 @@ fn refuse_keys(input: &InputOptions) -> Result<(), CommandFailure> {
     }
 }
 
-fn input<N: clap::Args>(args: &RunArgs<N>) -> Result<InputOptions, CommandFailure> {
+fn input<N: clap::Args>(args: &RunArgs<N>, is_dry: bool) -> Result<InputOptions, CommandFailure> {
     // It says how much a dry run reads, and nothing of the run; unless records are drawn from so many.
-    let is_of_survey = args.output.dry_run && args.input.sample.is_none();
+    let is_of_survey = is_dry && args.input.sample.is_none();
     let options = InputOptions {
         batches: match (args.input.streams, answers_batches(args)?) {
             (true, _) => BatchWindows::WholeOfStreams,

@@ -36,6 +36,7 @@ pub fn run(
     };
     let resolved = super::resolve(&options, &engine, &cancel)?;
     let info = info::info(&resolved, &command, &cancel)?;
-    printer.found(args.json, &info, info_table)?;
+    let is_verbose = printer.is_verbose();
+    printer.found(args.json, &info, |info| info_table(info, is_verbose))?;
     Ok(ExitCode::Done)
 }

@@ -20,6 +20,7 @@ mod search;
 #[cfg(feature = "serve")]
 mod serve;
 mod stores;
+mod task;
 mod tokenize;
 mod verify;
 
@@ -51,6 +52,7 @@ pub fn run(args: &Args, config: &Config, printer: &Printer) -> Result<ExitCode, 
     match &args.command {
         Command::Embed(embed) => embed::run(embed, &args.messages, printer),
         Command::Score(score) => score::run(score, &args.messages, printer),
+        Command::Tokens(tokens) => embed::tokens(tokens, &args.messages, printer),
         #[cfg(feature = "serve")]
         Command::Serve(serve) => serve::run(serve, &args.messages, printer),
         Command::Download(download) => download::run(download, &args.messages, printer),

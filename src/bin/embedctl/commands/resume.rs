@@ -123,7 +123,8 @@ fn command(arguments: impl IntoIterator<Item = OsString>) -> String {
             continue;
         }
         words.push(quoted(word));
-        if index > 0 && word == "embed" && !added {
+        let is_command = matches!(word.as_str(), "embed" | "score");
+        if index > 0 && is_command && !added {
             words.push("--resume".to_owned());
             added = true;
         }

@@ -16,7 +16,8 @@ pub fn run(
     printer: &Printer,
 ) -> Result<ExitCode, CommandFailure> {
     let scores = &args.run.numbers;
-    let mut request = embed::request(&args.run, messages, printer)?;
+    let is_dry = args.run.output.dry_run;
+    let mut request = embed::request(&args.run, is_dry, messages, printer)?;
     let pairs = scores.query_field.is_some();
     request.model.task = ModelTask::Score(ScoreTask {
         pairs,

@@ -9,8 +9,8 @@ use embedctl::runtime::probe::LibraryReport;
 use super::table::TextTable;
 use super::words::number;
 
-/// The table.
-pub fn table(report: &DeviceReport) -> TextTable {
+/// The table; `all`: providers that are not here are listed with their reasons, too.
+pub fn table(report: &DeviceReport, all: bool) -> TextTable {
     let mut table = TextTable::default();
     table.line("Hardware");
     hardware(&report.hardware, &mut table);
@@ -30,9 +30,13 @@ pub fn table(report: &DeviceReport) -> TextTable {
     }
     table.line("");
     table.line("Providers");
-    for status in &report.providers {
+    let is_folded = |status: &&ProviderStatus| !all && report.is_far(status.provider);
+    for status in report.providers.iter().filter(|it| !is_folded(it)) {
         provider(status, &mut table);
     }
+    let absent = report.providers.iter().filter(is_folded);
+    let absent: Vec<Provider> = absent.map(|status| status.provider).collect();
+    table.absent(&absent);
     table
 }
 

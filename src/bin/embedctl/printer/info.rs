@@ -1,5 +1,6 @@
 //! The table of `embedctl info`, for people.
 
+use embedctl::engine::Provider;
 use embedctl::info::{Fit, ModelInfo};
 use embedctl::model::{Card, FileCard};
 
@@ -11,8 +12,8 @@ const RULE: &str = "those that --model-file or --weights names; else native take
      and other providers the ONNX file; without that they take a built graph, too, and GPUs the file where native does not \
      know the model";
 
-/// The table.
-pub fn table(info: &ModelInfo) -> TextTable {
+/// The table; `all`: providers that are not here are listed with their reasons, too.
+pub fn table(info: &ModelInfo, all: bool) -> TextTable {
     let mut table = TextTable::default();
     model(&info.model, &mut table);
     if let Some(native) = &info.native {
@@ -25,9 +26,13 @@ pub fn table(info: &ModelInfo) -> TextTable {
     }
     table.line("");
     table.line("Runs here");
-    for fit in &info.providers {
+    let (absent, here): (Vec<&Fit>, Vec<&Fit>) =
+        (info.providers.iter()).partition(|fit| fit.absent && !all);
+    for fit in here {
         provider(fit, info.provider == Some(fit.provider), &mut table);
     }
+    let absent: Vec<Provider> = absent.iter().map(|fit| fit.provider).collect();
+    table.absent(&absent);
     table.line("");
     table.wrapped("weights: ", RULE);
     for note in &info.notes {
@@ -87,6 +92,15 @@ fn model(model: &Card, table: &mut TextTable) {
         dimensions += &format!(" (hidden states {})", model.hidden_width);
     }
     table.entry("dimensions", &dimensions);
+    if !model.trained_dimensions.is_empty() {
+        let widths: Vec<String> = model
+            .trained_dimensions
+            .iter()
+            .map(usize::to_string)
+            .collect();
+        let text = format!("{}, by the model's files (--dimensions)", widths.join(", "));
+        table.entry("trained for", &text);
+    }
     let length = match model.max_length {
         Some(tokens) => format!(
             "{} tokens; longer texts are cut on the {}",

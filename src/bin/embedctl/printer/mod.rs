@@ -3,6 +3,7 @@
 
 mod bench;
 mod config;
+mod cuts;
 mod devices;
 mod info;
 mod inspect;
@@ -14,6 +15,7 @@ mod survey;
 mod table;
 mod transfer;
 mod words;
+mod wrap;
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt;
@@ -27,6 +29,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use clap::builder::styling::{AnsiColor, Style};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use terminal_size::{Width, terminal_size_of};
 
 pub use bench::tables as bench_tables;
 pub use config::table as config_table;
@@ -47,7 +50,7 @@ use embedctl_common::threads::is_decoding;
 use crate::args::{LogFormat, MessageArgs, When};
 use crate::failure::{CommandFailure, panic_message};
 use crate::standard;
-use progress::Display;
+use progress::{Display, LineTimes};
 
 /// How much is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -188,6 +191,11 @@ impl Printer {
         self.message(MessageLevel::Debug, message);
     }
 
+    /// Whether `-v` asks for details, in tables too.
+    pub fn is_verbose(&self) -> bool {
+        self.verbosity >= Verbosity::Verbose
+    }
+
     /// Text for people, to standard output.
     pub fn text(&self, table: &TextTable) -> Result<(), CommandFailure> {
         self.data(printable(&self.secrets.redact(table.text())).as_bytes())
@@ -203,7 +211,7 @@ impl Printer {
         &self,
         json: bool,
         found: &T,
-        table: fn(&T) -> TextTable,
+        table: impl FnOnce(&T) -> TextTable,
     ) -> Result<(), CommandFailure> {
         match json {
             true => self.pretty(found),
@@ -232,11 +240,11 @@ impl Printer {
         let display = match self.progress {
             When::Never => Display::Nothing,
             When::Always if terminal => Display::bar(),
-            When::Always => Display::Lines,
-            When::Auto if terminal && !data_on_terminal && self.verbosity > Verbosity::Quiet => {
-                Display::bar()
-            }
-            When::Auto => Display::Nothing,
+            When::Always => Display::Lines(LineTimes::ALWAYS),
+            When::Auto if self.verbosity == Verbosity::Quiet => Display::Nothing,
+            When::Auto if terminal && data_on_terminal => Display::Nothing,
+            When::Auto if terminal => Display::bar(),
+            When::Auto => Display::Lines(LineTimes::USUAL),
         };
         Arc::new(LiveProgress::new(self.clone(), display, hooks))
     }
@@ -313,11 +321,29 @@ impl Printer {
                 &json!({"level": level.name(), "time": now(), "message": message.to_string()}),
             );
         } else if let Some((label, colour)) = level.label() {
-            let label = self.paint(&format!("{label}:"), colour);
-            self.line(&format!("{label} {}", self.safe(&message.to_string())));
+            let label = format!("{label}:");
+            let message = self.fitted(&self.safe(&message.to_string()), label.len() + 1);
+            self.line(&format!("{} {message}", self.paint(&label, colour)));
         } else {
-            self.line(&self.safe(&message.to_string()));
+            self.line(&self.fitted(&self.safe(&message.to_string()), 0));
         }
+    }
+
+    /// A message in lines that fit the terminal, if it goes to one; its first line stands behind `before` characters.
+    fn fitted(&self, message: &str, before: usize) -> String {
+        match self.width() {
+            Some(width) => wrap::message(message, before, width),
+            None => message.to_owned(),
+        }
+    }
+
+    /// Columns of the terminal that messages go to; `None`: they go elsewhere, where a message is a line.
+    fn width(&self) -> Option<usize> {
+        if self.json || !io::stderr().is_terminal() {
+            return None;
+        }
+        let (Width(columns), _) = terminal_size_of(io::stderr())?;
+        Some(usize::from(columns)).filter(|&columns| columns > 0)
     }
 
     /// One message for programs, with fields of its own.

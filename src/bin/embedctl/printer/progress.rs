@@ -1,4 +1,4 @@
-//! Progress while a run lasts: a bar on a terminal, lines elsewhere if asked for, or nothing.
+//! Progress while a run lasts: a bar on a terminal, a line a minute elsewhere, more lines if asked for, or nothing.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -23,18 +23,37 @@ const STEPS: u64 = 1000;
 const BAR_EVERY: Duration = Duration::from_millis(100);
 /// Time between two steps of a spinner, which shows that we are alive while nothing is told.
 const SPIN_EVERY: Duration = Duration::from_millis(200);
-/// Time between two lines.
-const LINE_EVERY: Duration = Duration::from_secs(2);
-
 /// Where progress goes.
 #[derive(Debug)]
 pub enum Display {
     /// A bar, or a spinner where the input's size is unknown.
     Bar(ProgressBar),
     /// A line now and then.
-    Lines,
+    Lines(LineTimes),
     /// Nowhere.
     Nothing,
+}
+
+/// When a line is printed.
+#[derive(Debug, Clone, Copy)]
+pub struct LineTimes {
+    /// Time between two lines.
+    every: Duration,
+    /// Whether the first comes with the first batch, and one more at the end.
+    shows_ends: bool,
+}
+
+impl LineTimes {
+    /// Where progress is asked for.
+    pub const ALWAYS: Self = Self {
+        every: Duration::from_secs(2),
+        shows_ends: true,
+    };
+    /// Where nothing is asked for: a run of less than a minute has its summary alone.
+    pub const USUAL: Self = Self {
+        every: Duration::from_secs(60),
+        shows_ends: false,
+    };
 }
 
 impl Display {
@@ -109,14 +128,14 @@ impl LiveProgress {
     pub fn end(&self) {
         match &self.display {
             Display::Bar(bar) => bar.finish_and_clear(),
-            Display::Lines => {
+            Display::Lines(times) if times.shows_ends => {
                 let mut state = locked(&self.state);
                 let reading = state.read();
                 if state.began.is_some() && state.shown_rows != Some(reading.rows) {
                     self.line(&mut state, &reading);
                 }
             }
-            Display::Nothing => {}
+            Display::Lines(_) | Display::Nothing => {}
         }
     }
 
@@ -166,7 +185,7 @@ impl LiveProgress {
                 }
                 bar.set_message(text(&reading));
             }
-            Display::Lines if state.is_due(LINE_EVERY) => {
+            Display::Lines(times) if state.is_due(times.every) => {
                 let reading = state.read();
                 self.line(state, &reading);
             }
@@ -233,7 +252,13 @@ impl Progress for LiveProgress {
             bar.set_message("reading");
         }
         let mut state = locked(&self.state);
-        state.began = Some(Instant::now());
+        let now = Instant::now();
+        state.began = Some(now);
+        if let Display::Lines(times) = &self.display
+            && !times.shows_ends
+        {
+            state.shown = Some(now);
+        }
         state.meter.started(input);
     }
 
@@ -302,4 +327,21 @@ fn text(reading: &MeterReading) -> String {
         text.push_str(&format!(", {} rejected", count(reading.rejected)));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_being_asked_a_line_comes_once_a_minute() {
+        let minute = LineTimes::USUAL.every;
+        let mut state = ProgressState::default();
+        let ago = |time| Instant::now().checked_sub(time);
+        state.shown = ago(minute / 2);
+        assert!(!state.is_due(minute));
+        state.shown = ago(minute);
+        assert!(state.is_due(minute));
+        assert!(!state.is_due(minute));
+    }
 }

@@ -5,13 +5,13 @@ use std::path::Path;
 use embedctl::engine::{Cosine, EngineInfo, Provider};
 use embedctl::job::{is_folder, rejects_of};
 use embedctl::output::Destination;
-use embedctl::pipeline::Summary;
+use embedctl::pipeline::{ScoredTexts, Summary};
 use embedctl::size::per;
 use embedctl::stage::{Stage, StageTimes};
 use serde_json::{Map, Value, json};
 
 use super::words::{count, dimensions, duration, number, percent};
-use super::{MessageLevel, Printer};
+use super::{MessageLevel, Printer, cuts};
 
 /// A finished run and what the command line knows about it.
 #[derive(Debug)]
@@ -33,34 +33,90 @@ impl RunReport<'_> {
 
     /// Computed rows per second, without duplicate and reused texts.
     fn rows_per_second(&self) -> f64 {
-        let not_run = self.summary.stages.duplicates + self.summary.counts.reused;
-        self.rate(self.summary.counts.rows.saturating_sub(not_run))
+        let counts = &self.summary.counts;
+        self.rate(counts.rows.saturating_sub(self.copied()))
     }
 
-    /// `embedded 200 rows (12,345 tokens, 3 truncated to 256) in 1.2 s: 170 rows/s, 10,288 tokens/s`, and
-    /// the number of duplicate and reused texts. With chunks: `embedded 900 chunks of 200 records`.
+    /// `embedded 200 rows (12,345 tokens, 3 truncated to 256) in 1.2 s: 170 rows/s, 10,288 tokens/s`. Where rows were
+    /// copied, the rate is of the others: `… in 1.2 s: 150 computed, 125 rows/s, 10,288 tokens/s; 50 duplicate texts computed
+    /// once`. With chunks: `embedded 900 chunks of 200 records`.
     fn headline(&self) -> String {
-        let summary = self.summary;
-        let counts = &summary.counts;
-        let truncated = match (counts.truncated, summary.max_length) {
+        let counts = &self.summary.counts;
+        let truncated = match (counts.truncated, self.summary.max_length) {
             (0, _) => "none truncated".to_owned(),
             (rows, None) => format!("{} truncated", count(rows)),
             (rows, Some(limit)) => format!("{} truncated to {}", count(rows), count(limit as u64)),
         };
-        let repeated = match summary.stages.duplicates {
+        let computed = match self.copied() {
             0 => String::new(),
-            rows => format!(
-                ", {} computed once (not in the rate)",
-                number(rows, "duplicate text")
-            ),
+            copied => format!("{} computed, ", count(counts.rows.saturating_sub(copied))),
         };
-        let reused = match counts.reused {
-            0 => String::new(),
-            rows => format!(
-                ", {} copied from an earlier output (not in the rate)",
-                number(rows, "vector")
+        format!(
+            "{} {} ({}, {truncated}) in {}: {computed}{} rows/s, {} tokens/s{}{}",
+            self.verb(),
+            self.rows(),
+            number(counts.tokens, "token"),
+            duration(self.summary.run),
+            count(self.rows_per_second().round() as u64),
+            count(self.rate(self.summary.stages.real_tokens).round() as u64),
+            self.copies(),
+            self.entries(),
+        )
+    }
+
+    /// `embedded`, or `scored`.
+    fn verb(&self) -> &'static str {
+        match self.summary.scored {
+            None => "embedded",
+            Some(_) => "scored",
+        }
+    }
+
+    /// `200 rows`, `900 chunks of 200 records`, `200 pairs`.
+    fn rows(&self) -> String {
+        let embedded = self.summary.counts.embedded;
+        match self.summary.chunks {
+            None => number(embedded, self.noun()),
+            Some(chunks) => format!(
+                "{} of {}",
+                number(chunks, "chunk"),
+                number(embedded, "record")
             ),
-        };
+        }
+    }
+
+    /// What a row that is not a chunk is called.
+    fn noun(&self) -> &'static str {
+        match self.summary.scored {
+            None => "row",
+            Some(ScoredTexts::Single) => "text",
+            Some(ScoredTexts::Pairs) => "pair",
+        }
+    }
+
+    /// Rows whose numbers were copied from an equal text.
+    fn copied(&self) -> u64 {
+        self.summary.stages.duplicates + self.summary.counts.reused
+    }
+
+    /// `; 50 duplicate texts computed once; 10 vectors copied from an earlier output`
+    fn copies(&self) -> String {
+        let mut text = String::new();
+        let duplicates = self.summary.stages.duplicates;
+        if duplicates > 0 {
+            text += &format!("; {} computed once", number(duplicates, "duplicate text"));
+        }
+        let reused = self.summary.counts.reused;
+        if reused > 0 {
+            let vectors = number(reused, "vector");
+            text += &format!("; {vectors} copied from an earlier output");
+        }
+        text
+    }
+
+    /// `; sparse vectors of 30 entries on average, 90 at most`, and the same of vectors of tokens.
+    fn entries(&self) -> String {
+        let (summary, counts) = (self.summary, &self.summary.counts);
         let mean = |all: u64| count(all.checked_div(counts.rows).unwrap_or(0));
         let mut entries = String::new();
         if summary.sparse {
@@ -77,21 +133,7 @@ impl RunReport<'_> {
                 count(counts.most_token_vectors)
             );
         }
-        let rows = match summary.chunks {
-            None => number(counts.embedded, "row"),
-            Some(chunks) => format!(
-                "{} of {}",
-                number(chunks, "chunk"),
-                number(counts.embedded, "record")
-            ),
-        };
-        format!(
-            "embedded {rows} ({}, {truncated}) in {}: {} rows/s, {} tokens/s{repeated}{reused}{entries}",
-            number(counts.tokens, "token"),
-            duration(summary.run),
-            count(self.rows_per_second().round() as u64),
-            count(self.rate(summary.stages.real_tokens).round() as u64),
-        )
+        entries
     }
 
     /// `model … · engine onnxruntime 1.31.1 (cpu, /path) · 384 dimensions · 2 threads`
@@ -100,7 +142,13 @@ impl RunReport<'_> {
         let mut parts = vec![
             format!("model {}", summary.model),
             format!("engine {}", engine(&summary.engine)),
-            dimensions(&summary.dimensions),
+            match summary.scored {
+                None => dimensions(&summary.dimensions),
+                Some(_) => format!(
+                    "{} a row",
+                    number(summary.dimensions.0.iter().sum::<usize>() as u64, "score")
+                ),
+            },
             number(summary.threads as u64, "thread"),
         ];
         let measured = summary.engine.cosine.as_ref();
@@ -112,11 +160,37 @@ impl RunReport<'_> {
     fn ledger(&self) -> String {
         let counts = &self.summary.counts;
         format!(
-            "{} read = {} embedded + {} rejected",
+            "{} read = {} {} + {} rejected",
             number(counts.read, "record"),
             count(counts.embedded),
+            self.verb(),
             count(counts.rejected)
         )
+    }
+
+    /// How many tokens were cut off, and the options that keep them.
+    fn cut(&self) -> Option<(MessageLevel, String)> {
+        let summary = self.summary;
+        let (cut, counts) = (&summary.cut, &summary.counts);
+        if cut.rows == 0 {
+            return None;
+        }
+        let noun = match (summary.chunks, summary.scored) {
+            (Some(_), _) => "chunk",
+            (None, Some(ScoredTexts::Pairs)) => "pair",
+            (None, _) => "text",
+        };
+        let rows = counts.rows.max(cut.rows);
+        if !cuts::is_much(cut, counts.tokens) {
+            let words = cuts::little_loss(cut, counts.tokens, rows, noun, summary.max_length);
+            return Some((MessageLevel::Info, words));
+        }
+        let loss = cuts::loss(cut, rows, noun, summary.max_length);
+        let message = match cuts::remedy(cut, summary.cut_remedy, "them") {
+            Some(remedy) => format!("{loss}. {remedy}"),
+            None => loss,
+        };
+        Some((MessageLevel::Warning, message))
     }
 
     /// `limited by infer · busy: read 0.1 %, tokenize 1.0 %, … · workers waited 2.0 % · padding 1.1 % · 3 duplicates`
@@ -163,6 +237,7 @@ impl RunReport<'_> {
             "tokens": counts.tokens,
             "truncated": counts.truncated,
             "max_length": summary.max_length,
+            "lost_tokens": summary.cut.lost,
             "dimensions": summary.dimensions,
             "model": summary.model,
             "engine": summary.engine,
@@ -240,6 +315,9 @@ impl Printer {
         self.detail(format!("loaded in {}", duration(report.summary.load)));
         self.detail(report.stages());
         self.info(format!("wrote {}", report.output()));
+        if let Some((level, message)) = report.cut() {
+            self.message(level, message);
+        }
         self.rejected(report);
     }
 

@@ -1,7 +1,10 @@
 //! Tables for people: 80 columns, whatever the terminal's width, so that they can be pasted anywhere. Only a
 //! word that is longer than a line, such as a path, is left whole.
 
-use embedctl::safe_text::{one_line, wrapped};
+use embedctl::engine::Provider;
+use embedctl::safe_text::one_line;
+
+use super::wrap;
 
 const WIDTH: usize = 80;
 /// Where the second column starts.
@@ -42,12 +45,22 @@ impl TextTable {
         }
     }
 
+    /// One line for all of `absent` providers, which `-v` lists with their reasons.
+    pub(super) fn absent(&mut self, absent: &[Provider]) {
+        if absent.is_empty() {
+            return;
+        }
+        let names: Vec<&str> = absent.iter().map(|one| one.name()).collect();
+        let value = format!("{} (-v: why, and what helps)", names.join(", "));
+        self.wrapped("  not here: ", &value);
+    }
+
     /// `value` behind `start`, broken at spaces, with the following lines as far in as the first.
     pub(super) fn wrapped(&mut self, start: &str, value: &str) {
         let indent = start.chars().count();
         let width = WIDTH.saturating_sub(indent);
         let mut start = start.to_owned();
-        for line in wrapped(value, width, width) {
+        for line in wrap::lines(value, width, width) {
             self.line(&format!("{start}{line}"));
             start = " ".repeat(indent);
         }

@@ -23,6 +23,16 @@ pub fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
+/// A share, 0 to 1, in whole percent; never 0 or 100 where it is neither.
+pub fn whole_percent(share: f64) -> String {
+    let percent = (100.0 * share).round();
+    match share {
+        share if share > 0.0 && percent < 1.0 => "less than 1 %".to_owned(),
+        share if share < 1.0 && percent >= 100.0 => "more than 99 %".to_owned(),
+        _ => format!("{percent:.0} %"),
+    }
+}
+
 /// A time as people say it: `0.42 s`, `12.3 s`, `2 min 05 s`, `1 h 02 min`; whole seconds stay whole.
 pub fn duration(time: Duration) -> String {
     let seconds = time.as_secs_f64();
@@ -80,6 +90,20 @@ mod tests {
             (2_270_000_000, "2.3 GB"),
         ] {
             assert_eq!(bytes(amount), text);
+        }
+    }
+
+    #[test]
+    fn shares_in_whole_percent_are_not_rounded_to_nothing_or_all() {
+        for (share, text) in [
+            (0.0, "0 %"),
+            (0.001, "less than 1 %"),
+            (0.014, "1 %"),
+            (0.91, "91 %"),
+            (0.999, "more than 99 %"),
+            (1.0, "100 %"),
+        ] {
+            assert_eq!(whole_percent(share), text);
         }
     }
 

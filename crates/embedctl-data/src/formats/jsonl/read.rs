@@ -259,7 +259,13 @@ impl Jsonl {
         let kind = json::kind(raw);
         let (takes, remedy) = match (columns.has_int_ids(), kind) {
             (_, JsonType::Null) => return Ok(Cell::Null),
-            (false, JsonType::Integer) => return Ok(Cell::String(Cow::Borrowed(raw))),
+            (false, JsonType::Integer) => {
+                let number = raw.parse().ok().filter(|_| columns.infers_ids());
+                return Ok(match number {
+                    Some(number) => Cell::Int(number),
+                    None => Cell::String(Cow::Borrowed(raw)),
+                });
+            }
             // A number as it is written.
             (false, JsonType::Float) if columns.wants_text_ids() => {
                 return Ok(Cell::String(Cow::Borrowed(raw)));
@@ -281,7 +287,7 @@ impl Jsonl {
                 return Ok(json::whole(raw).map_or(Cell::Null, Cell::Int));
             }
             (true, kind) => (
-                format!("ids are integers here (`{ID_TYPE}`)"),
+                columns.reason_of_int_ids(),
                 match kind {
                     JsonType::String | JsonType::Float => string_ids(),
                     _ => another_id(),

@@ -132,6 +132,58 @@ fn whole_floats_are_integers_where_those_are_asked_for() {
     }
 }
 
+/// The ids of the first window decide, where all are integers.
+#[test]
+fn ids_of_json_keep_their_type() {
+    let (int, string) = (DataType::Int64, DataType::Utf8);
+    for (all, kind, expected) in [
+        ("7 -3 null", &int, "7 -3 -"),
+        ("7 \"8\"", &string, "7 8"),
+        ("\"7\" 8", &string, "7 8"),
+        ("null null", &string, "- -"),
+        (
+            "7 123456789012345678901234567890",
+            &string,
+            "7 123456789012345678901234567890",
+        ),
+        ("9223372036854775807", &int, "9223372036854775807"),
+    ] {
+        let record = |id| format!("{{\"text\": \"a\", \"id\": {id}}}");
+        let records: Vec<String> = all.split(' ').map(record).collect();
+        for (name, content) in [
+            ("a.jsonl", records.join("\n")),
+            ("a.json", format!("[{}]", records.join(", "))),
+        ] {
+            let files = Files::new().with(name, content);
+            let found = ids(&files, IdType::Kept).unwrap();
+            assert_eq!((&found.0, found.1.join(" ")), (kind, expected.to_owned()), "{all}");
+        }
+    }
+    let files = Files::new().with("a.jsonl", "{\"text\": \"a\", \"id\": 1}\n{\"text\": \"b\", \"id\": \"x\"}\n");
+    // A later id that is no integer cannot stand beside them.
+    let one_by_one = InputOptions {
+        window_rows: 1,
+        ..options()
+    };
+    let windows = files.read(one_by_one);
+    let reason = windows[1].rejects().next().unwrap().cause.to_string();
+    assert!(
+        reason.contains("the id `id` is a string (\"x\"), but the ids before it are integers")
+            && reason.contains("id_type string"),
+        "{reason}"
+    );
+    // As an older run has left them.
+    let strings = InputOptions {
+        line_ids: LineIds::Strings,
+        ..options()
+    };
+    let window = files.window(strings);
+    assert_eq!(window.columns["id"].data_type(), &string);
+    // What another run has decided stays.
+    let first = files.read(options());
+    assert_eq!(first[0].columns["id"].data_type(), &string);
+}
+
 #[test]
 fn ids_of_several_inputs_have_one_type() {
     let numbers = || of(Arc::new(Int32Array::from(vec![Some(1), None])));
@@ -146,7 +198,7 @@ fn ids_of_several_inputs_have_one_type() {
         ),
         (
             vec![("a.jsonl", lines.into()), ("b.arrows", numbers())],
-            Ok((&string, vec!["3", "1", "-"])),
+            Ok((&int, vec!["3", "1", "-"])),
         ),
         (
             vec![("a.arrows", letters()), ("b.arrows", numbers())],

@@ -93,8 +93,14 @@ impl Bert {
     }
 
     /// Puts the ids of `text` into `scratch.ids`, special tokens not added: all of them, or the first
-    /// `most` and at least one more. False where this text is beyond the fast way.
-    pub(super) fn encode(&self, text: &str, most: usize, scratch: &mut BertScratch) -> bool {
+    /// `most` and at least one more. The bytes of the text that they come from; `None` where this text is beyond the
+    /// fast way.
+    pub(super) fn encode(
+        &self,
+        text: &str,
+        most: usize,
+        scratch: &mut BertScratch,
+    ) -> Option<usize> {
         scratch.ids.clear();
         scratch.word.clear();
         scratch.chars = 0;
@@ -122,9 +128,7 @@ impl Bert {
                     at += 1;
                 }
                 Ascii::Other => {
-                    let Some((pieces, length)) = self.characters.first(&text[at..]) else {
-                        return false;
-                    };
+                    let (pieces, length) = self.characters.first(&text[at..])?;
                     at += length;
                     for piece in pieces {
                         if piece.class != CharacterClass::Letter {
@@ -140,11 +144,11 @@ impl Bert {
                 }
             }
             if scratch.ids.len() > most {
-                return true;
+                return Some(at);
             }
         }
         self.end_word(scratch);
-        true
+        Some(at)
     }
 
     fn letter(&self, bytes: &[u8], scratch: &mut BertScratch) {

@@ -60,7 +60,7 @@ fn count(tokenizer: &TextTokenizer, text: &str) -> usize {
     let text = tokenizer.prompted(text);
     let mut scratch = BertScratch::default();
     let ids = tokenizer.encode(&text, usize::MAX, &mut scratch);
-    ids.unwrap().len()
+    ids.unwrap().ids.len()
 }
 
 /// Checks the guarantees of the chunks of any text.

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::cuts::ChunkPiece;
-use super::{Counter, TextTokenizer};
+use super::{Counter, TextIds, TextTokenizer};
 use crate::Side;
 use crate::batch::TokenRows;
 use embedctl_common::error::Cause;
@@ -117,7 +117,7 @@ impl TextTokenizer {
         }
         for (range, own, encoding) in made {
             let ids = encoding.get_ids();
-            self.frame(ids, false, rows);
+            self.frame(TextIds::whole(ids), rows);
             let kept = ids.len().min(self.text_tokens);
             let cut = match self.side {
                 Side::Right => 0,

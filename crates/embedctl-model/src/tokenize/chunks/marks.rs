@@ -9,6 +9,10 @@ use super::ChunkBy;
 use embedctl_common::error::Cause;
 use embedctl_common::threads::foreign;
 
+/// The dialect of Markdown that is read.
+pub(super) const MARKDOWN: Options =
+    Options::ENABLE_TABLES.union(Options::ENABLE_YAML_STYLE_METADATA_BLOCKS);
+
 /// Levels of headings in Markdown.
 const HEADINGS: usize = 6;
 
@@ -51,13 +55,12 @@ fn paragraphs(text: &str) -> Vec<usize> {
 /// Starts of sections by the level of their heading, of blocks, of parts of blocks, and of sentences. A heading is never
 /// separated from the beginning of its text.
 fn markdown(text: &str) -> Vec<Vec<usize>> {
-    let options = Options::ENABLE_TABLES | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
     let mut headings = vec![Vec::new(); HEADINGS];
     let (mut blocks, mut parts) = (Vec::new(), Vec::new());
     // From behind the start of a heading to the start of its text.
     let mut joined: Vec<RangeInclusive<usize>> = Vec::new();
     let (mut depth, mut open_heading) = (0_usize, None);
-    for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
+    for (event, range) in Parser::new_ext(text, MARKDOWN).into_offset_iter() {
         let (is_start, is_end) = (
             matches!(event, Event::Start(_)),
             matches!(event, Event::End(_)),

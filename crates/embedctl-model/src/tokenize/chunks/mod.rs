@@ -4,6 +4,7 @@
 //! part of the text alone. With late chunking it is a part of its text's row instead ([`late`]).
 
 mod cuts;
+mod headings;
 mod late;
 mod marks;
 #[cfg(test)]
@@ -13,11 +14,12 @@ mod tests;
 use rayon::prelude::*;
 use serde::Serialize;
 
+pub use self::headings::headings_above;
 pub use self::late::SharedRows;
 
 use self::cuts::{ChunkPiece, Cutter};
-use super::TextTokenizer;
 use super::bert::BertScratch;
+use super::{TextIds, TextTokenizer};
 use crate::batch::TokenRows;
 use embedctl_common::Texts;
 use embedctl_common::error::{Cause, Error, Result};
@@ -233,8 +235,8 @@ impl TextTokenizer {
             .most_characters
             .map(|most| most.saturating_sub(prompt_characters).max(1));
         let mut ids = |part: &str| {
-            let ids = self.encode(&self.prompted(part), most, scratch)?;
-            Ok(ids.to_vec())
+            let text = self.prompted(part);
+            Ok(self.encode(&text, most, scratch)?.ids.to_vec())
         };
         let is_short = characters.is_none_or(|most| text.chars().nth(most).is_none());
         // A very long text is known to be long without being tokenized whole.
@@ -280,7 +282,7 @@ impl TextTokenizer {
             });
             chunks.texts.push(&text[piece.range]);
             if chunks.shared.is_none() {
-                self.frame(&piece.ids, false, &mut chunks.tokens);
+                self.frame(TextIds::whole(&piece.ids), &mut chunks.tokens);
             }
         }
     }
