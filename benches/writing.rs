@@ -105,7 +105,13 @@ fn write(path: &Path, width: usize, windows: &[Rows]) -> (f64, f64) {
     let names: SourceNames = ["rows".to_owned()].into_iter().collect();
     let schema = windows[0].columns.schema();
     let files = RunFiles::new();
-    let writer = output::create(&options, &Forms::dense(&[width]), names, &schema, &files);
+    let writer = output::create(
+        &options.into(),
+        &Forms::dense(&[width]),
+        names,
+        &schema,
+        &files,
+    );
     let mut writer = writer.expect("an output");
     let copies: Vec<Rows> = windows.iter().map(copy).collect();
     timed(|| {

@@ -185,5 +185,5 @@ fn what_no_provider_can_do_is_refused_with_what_can_be_done() {
         model.model_file = Some("onnx/model.onnx".into());
     };
     let error = settled("native", None, file).unwrap_err();
-    assert!(error.to_string().contains("model_file"), "{error}");
+    assert!(error.to_string().contains("--model-file"), "{error}");
 }

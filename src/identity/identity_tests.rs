@@ -140,10 +140,7 @@ fn options() -> Vec<Row> {
         calibration: |all| all.output.calibration = ranges("bert-cls") => Decides,
         vector_type: |all| all.output.vector_type = Some(VectorType::List) => DoesNot(PLACE),
         embedding_field: |all| all.output.embedding_field = Some("v".into()) => DoesNot(PLACE),
-        nullable: |all| all.output.nullable = true => DoesNot("a row without a vector has no identity"),
-        streams: |all| all.output.streams = true => DoesNot(PLACE),
         sparse_tokens: |all| all.output.sparse_tokens = true => DoesNot(PLACE),
-        names_files: |all| all.output.names_files = true => DoesNot(PLACE),
     });
     model.into_iter().chain(engine).chain(output).collect()
 }

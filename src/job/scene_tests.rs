@@ -199,7 +199,13 @@ impl JobScene {
                 ..OutputOptions::new(Destination::Path(path.to_path_buf()))
             };
             let names = names.clone();
-            crate::output::create(&output, &forms, names, &columns, &RunFiles::default())
+            crate::output::create(
+                &output.into(),
+                &forms,
+                names,
+                &columns,
+                &RunFiles::default(),
+            )
         });
         let limits = (self.limits)(job.limits(2 * size_of::<f32>(), begun.window));
         begun.parts(about, create, limits)

@@ -195,8 +195,8 @@ pub(super) fn run_with(
             rejects: None,
         }),
         chunked: None,
+        output: OutputOptions::new(Destination::Stdout).into(),
         options: EmbedOptions {
-            output: OutputOptions::new(Destination::Stdout),
             on_error,
             ..EmbedOptions::default()
         },

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::identity::VectorIdentity;
 use crate::input::{CsvOptions, InputOptions, LineIds};
 use crate::job::{Fingerprint, INPUT_NAMES, INPUT_SIZES, SourceState};
-use crate::output::OutputOptions;
+use crate::output::{OutputOptions, RunOutput};
 use crate::tokenize::Chunking;
 
 /// Key of the ids: their field, their type, and whether JSON decides it.
@@ -58,6 +58,7 @@ const LISTED: usize = 20;
 /// All that decides a vector, a row or a column of a run's output.
 pub(super) fn fingerprint(
     options: &EmbedOptions,
+    output: &RunOutput,
     sources: &[SourceState],
     identity: &VectorIdentity,
 ) -> Result<Fingerprint> {
@@ -68,7 +69,8 @@ pub(super) fn fingerprint(
     );
     all.set(INPUT_SIZES, sizes(sources));
     set_input(&mut all, &options.input);
-    set_output(&mut all, &options.output, options.input.source_columns)?;
+    set_output(&mut all, output)?;
+    all.set("source_columns", options.input.source_columns);
     set_rows(&mut all, options);
     Ok(all)
 }
@@ -94,7 +96,7 @@ fn set_input(all: &mut Fingerprint, input: &InputOptions) {
         window_rows: _,
         window_bytes,
         text_template,
-        source_columns: _, // with the output's names of files
+        source_columns: _, // with the output's, whose sidecar has them in place of columns
         limit: _,          // these three are `records`
         sample: _,
         seed: _,
@@ -133,8 +135,8 @@ fn set_input(all: &mut Fingerprint, input: &InputOptions) {
     all.set("reading", json!([max_record_bytes, window_bytes]));
 }
 
-/// How rows are written. `source_columns`: records say where they stood.
-fn set_output(all: &mut Fingerprint, output: &OutputOptions, source_columns: bool) -> Result<()> {
+/// How rows are written.
+fn set_output(all: &mut Fingerprint, output: &RunOutput) -> Result<()> {
     // The same; one that changes values is a part of the identity, too.
     let OutputOptions {
         destination: _,
@@ -144,16 +146,12 @@ fn set_output(all: &mut Fingerprint, output: &OutputOptions, source_columns: boo
         calibration: _,
         vector_type,
         embedding_field,
-        nullable,
-        streams: _,
         sparse_tokens,
-        names_files,
-    } = output;
-    all.set("source_columns", source_columns || *names_files);
-    all.set("format", output.resolved_format()?.name());
+    } = &output.options;
+    all.set("format", output.format()?.name());
     all.set("vector_type", format!("{vector_type:?}"));
     all.set("embedding_field", embedding_field.clone());
-    all.set("nullable", *nullable);
+    all.set("nullable", output.nullable);
     if *sparse_tokens {
         all.set("sparse_tokens", true);
     }

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use super::EmbedOptions;
 use super::fingerprint::{line_ids, sizes};
 use super::plan::RunPlan;
 use super::source::{input_range, range, shares, source_states, with_inputs};
@@ -16,7 +15,7 @@ use crate::job::{
 };
 use crate::model::Model;
 use crate::output::proof::Proof;
-use crate::output::{self, Destination};
+use crate::output::{self, Destination, RunOutput};
 use crate::record::WindowStart;
 use crate::remedies;
 use crate::setting::{FORCE, OUTPUT, RESUME};
@@ -63,7 +62,7 @@ impl RunPlan {
             end,
         } = made;
         let mut as_then = self.clone();
-        as_then.settings().input.line_ids = line_ids(&then);
+        as_then.set_line_ids(line_ids(&then));
         let options = as_then.options();
         let job = &with_inputs(job, options);
         let mut input = options.reader()?;
@@ -73,7 +72,7 @@ impl RunPlan {
         let model = resolved.open_files()?;
         // As the run that goes on: what it would refuse is refused here, too.
         let plan = as_then.for_model(&model)?;
-        let identity = identity::of_output(&model, &plan.options().output)?;
+        let identity = identity::of_output(&model, &plan.output().options)?;
         let sources = source_states(options, &names);
         let manifest = match file {
             None => Manifest::read(job.storage().as_ref())?,
@@ -90,13 +89,13 @@ impl RunPlan {
         if end.sources != present && !options.sources.contains(&Source::Stdin) {
             let how = InputOptions {
                 window_rows: end.window as usize,
-                ..options.input.clone()
+                ..options.record_options()
             };
             let input = input.again(how, &input_range(stretches.as_deref(), columns))?;
             JobReader::new(input, WindowStart::default(), Vec::new(), job).compare(&end.end)?;
         }
         if let Some(path) = file {
-            prove(job, path, options)?;
+            prove(job, path, self.output())?;
             // Those of a run that was killed.
             clear_parts(path)?;
             return Ok(Some(Complete {
@@ -136,8 +135,8 @@ fn identified(
 }
 
 /// Checks the complete file at `path` against the hashes in its provenance.
-fn prove(job: &Job, path: &Path, options: &EmbedOptions) -> Result<()> {
-    let (file, format) = (Readable::file(path)?, options.output.resolved_format()?);
+fn prove(job: &Job, path: &Path, output: &RunOutput) -> Result<()> {
+    let (file, format) = (Readable::file(path)?, output.format()?);
     let made = output::provenance(&file, format)?.unwrap_or_default();
     let Proof::Other(name) = output::prove(&file, format, &made)? else {
         return Ok(());
@@ -180,10 +179,7 @@ fn of_file(path: &Path, plan: &RunPlan) -> Result<Option<CompletedOutput>> {
     if !path.is_file() {
         return Ok(None);
     }
-    let made = output::provenance(
-        &Readable::file(path)?,
-        plan.options().output.resolved_format()?,
-    )?;
+    let made = output::provenance(&Readable::file(path)?, plan.output().format()?)?;
     let made = made.and_then(|all| {
         let job = serde_json::from_value(all.get("job")?.clone()).ok()?;
         Some(CompletedOutput {

@@ -16,7 +16,9 @@ use crate::job::{
     Point, ShardRange, SourceState, Spool, SpoolReader, clear_unbegun, point_inside, remove_parts,
 };
 use crate::model::Model;
-use crate::output::{self, BackgroundWriter, Destination, Finish, OutputOptions, VectorWriter};
+use crate::output::{
+    self, BackgroundWriter, Destination, Finish, OutputOptions, RunOutput, VectorWriter,
+};
 use crate::position::{Position, Seek};
 use crate::progress::Counts;
 use crate::record::{Slot, SourceNames, WindowSpan, WindowStart};
@@ -89,7 +91,7 @@ impl JobSink {
         };
         let mut plan = plan.clone();
         if let Some(then) = &begun.state().job {
-            plan.settings().input.line_ids = fingerprint::line_ids(&then.fingerprint);
+            plan.set_line_ids(fingerprint::line_ids(&then.fingerprint));
         }
         let options = plan.options();
         let job = with_inputs(job, options);
@@ -119,7 +121,7 @@ impl JobSink {
         let begun = self.begun()?;
         let mut how = InputOptions {
             window_rows: begun.window,
-            ..self.plan.options().input.clone()
+            ..self.plan.options().record_options()
         };
         let mut range = input_range(self.stretches.as_deref(), columns);
         let known = begun.state().columns(self.job.shard().index);
@@ -184,8 +186,8 @@ impl JobSink {
     pub(super) fn check(&mut self, plan: &RunPlan, model: &Model) -> Result<()> {
         let line_ids = self.plan.options().input.line_ids;
         self.plan = plan.clone();
-        self.plan.settings().input.line_ids = line_ids;
-        let identity = identity::of_output(model, &self.plan.options().output)?;
+        self.plan.set_line_ids(line_ids);
+        let identity = identity::of_output(model, &self.plan.output().options)?;
         let now = self.plan.fingerprint(&self.sources, &identity)?;
         let state = self.begun()?.state();
         self.job.compare(state, &now, self.except())?;
@@ -257,14 +259,16 @@ impl JobSink {
                 Ok(Box::new(BackgroundWriter::new(Box::new(spool), &clock)))
             });
         };
-        let options = self.plan.options();
-        let (output, run) = (options.output.clone(), self.plan.files().clone());
+        let (output, run) = (self.plan.output().clone(), self.plan.files().clone());
         let (names, forms) = (self.names.clone(), self.plan.forms());
         Box::new(move |path| {
-            let output = OutputOptions {
-                destination: Destination::Path(path.to_path_buf()),
-                format: Some(format),
-                force: true,
+            let output = RunOutput {
+                options: OutputOptions {
+                    destination: Destination::Path(path.to_path_buf()),
+                    format: Some(format),
+                    force: true,
+                    ..output.options.clone()
+                },
                 ..output.clone()
             };
             let writer = output::create(&output, &forms, names.clone(), &schema, &run)?;
@@ -327,7 +331,7 @@ impl RowSink for JobSink {
         let begun = self.begun.take();
         let begun = begun.ok_or_else(|| Error::internal("a job that has begun twice"))?;
         let (model, files) = (&made.model, made.files()?);
-        let identity = identity::of_output(model, &self.plan.options().output)?;
+        let identity = identity::of_output(model, &self.plan.output().options)?;
         let identity = identity.with_engine(model, files, &made.info);
         let fingerprint = self.plan.fingerprint(&self.sources, &identity)?;
         let except = self.except();

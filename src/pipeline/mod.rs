@@ -61,7 +61,7 @@ use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{JobOptions, folder_format};
 use crate::model::{Dimensions, Model};
 use crate::named::named;
-use crate::output::{Forms, OutputOptions, RunFiles};
+use crate::output::{Forms, OutputFormat, OutputOptions, RunFiles, RunOutput};
 use crate::progress::{Counts, Progress};
 use crate::stage::StageTimes;
 use crate::tokenize::Chunking;
@@ -115,20 +115,36 @@ pub struct EmbedOptions {
 impl EmbedOptions {
     /// The reader of the input. What can be read of rejected records is read where they stay as rows.
     pub(crate) fn reader(&self) -> Result<RecordReader> {
-        let mut reader = RecordReader::open(&self.sources, self.input.clone())?;
+        let mut reader = RecordReader::open(&self.sources, self.record_options())?;
         if self.on_error == OnError::Null {
             reader.keep_rejected();
         }
         Ok(reader)
     }
 
+    /// How records are read. The place of each row stands beside a matrix, under the names that columns of a table have.
+    pub(crate) fn record_options(&self) -> InputOptions {
+        InputOptions {
+            source_columns: self.input.source_columns && !self.writes_a_matrix(),
+            ..self.input.clone()
+        }
+    }
+
+    fn writes_a_matrix(&self) -> bool {
+        let format = folder_format(&self.output).map_or_else(|| self.output.resolved_format(), Ok);
+        format.is_ok_and(OutputFormat::is_matrix)
+    }
+
     /// The output as it will be written.
-    fn output(&self) -> OutputOptions {
-        OutputOptions {
-            format: folder_format(&self.output).or(self.output.format),
+    fn run_output(&self) -> RunOutput {
+        RunOutput {
+            options: OutputOptions {
+                format: folder_format(&self.output).or(self.output.format),
+                ..self.output.clone()
+            },
             nullable: self.on_error == OnError::Null,
             streams: self.input.batches.are_whole(),
-            ..self.output.clone()
+            names_files: self.input.source_columns && self.writes_a_matrix(),
         }
     }
 
@@ -137,7 +153,7 @@ impl EmbedOptions {
     /// # Errors
     /// If the output's format cannot hold them as they are asked for.
     fn forms_of(&self, model: &Model) -> Result<Forms> {
-        let output = self.output();
+        let output = self.run_output().options;
         let mut forms = model.config.forms();
         if output.sparse_tokens && model.config.sparse().is_some() {
             forms = forms.with_terms(&model.terms());

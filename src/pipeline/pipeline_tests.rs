@@ -174,7 +174,7 @@ fn a_row_that_does_not_fit_into_memory_alone_is_rejected() {
     assert_eq!((summary.counts.embedded, summary.counts.rejected), (4, 1));
     let reason = &summary.rejects[0];
     assert!(
-        reason.contains(":3: ") && reason.contains("max_length"),
+        reason.contains(":3: ") && reason.contains("--max-length"),
         "{reason}"
     );
     assert_eq!(kept.0.lock().unwrap().ids, ["1", "2", "4", "5"]);

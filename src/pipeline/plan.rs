@@ -8,11 +8,11 @@ use super::{EmbedOptions, fingerprint};
 use crate::engine::Resolved;
 use crate::error::{Error, Result};
 use crate::identity::VectorIdentity;
-use crate::input::{InputOptions, Source};
+use crate::input::{InputOptions, LineIds, Source};
 use crate::job::{Fingerprint, Job, SourceState, folder_format, is_inside};
 use crate::model::{Model, ModelOptions};
 use crate::output::{
-    self, BackgroundWriter, Destination, Forms, OutputFormat, RunFiles, VectorWriter,
+    self, BackgroundWriter, Calibration, Destination, Forms, RunFiles, RunOutput, VectorWriter,
 };
 use crate::record::SourceNames;
 use crate::rejects::RejectsWriter;
@@ -27,8 +27,9 @@ use arrow::datatypes::Schema;
 pub struct RunPlan {
     /// The model and the engine.
     resolved: Resolved,
-    /// With the output as it will be written.
     pub(super) options: EmbedOptions,
+    /// The output as it will be written.
+    output: RunOutput,
     /// The forms of rows that the model gives, once it is known.
     forms: Option<Forms>,
     /// Whether the output is in parts, or becomes one file of parts.
@@ -48,33 +49,31 @@ impl RunPlan {
     pub fn new(resolved: Resolved, options: &EmbedOptions, files: &RunFiles) -> Result<Self> {
         let model = resolved.model();
         check_places(model, options)?;
-        let mut options = EmbedOptions {
-            output: options.output(),
-            ..options.clone()
-        };
-        // Beside a matrix each row's place stands anyway, under the same names.
-        let is_matrix = (options.output.resolved_format()).is_ok_and(OutputFormat::is_matrix);
-        if is_matrix && options.input.source_columns {
-            options.input.source_columns = false;
-            options.output.names_files = true;
-        }
+        let output = options.run_output();
         if model.vectors.len() > 1 {
-            options.output.check_several()?;
+            output.options.check_several()?;
         }
         Ok(Self {
-            job: job(&options, files)?,
+            job: job(options, files)?,
             files: files.clone(),
             resolved,
             forms: None,
-            options,
+            options: options.clone(),
+            output,
             earlier: OnceCell::new(),
         })
     }
 
-    /// The options, with the output as it will be written.
+    /// The options.
     #[must_use]
     pub fn options(&self) -> &EmbedOptions {
         &self.options
+    }
+
+    /// The output as it will be written.
+    #[must_use]
+    pub fn output(&self) -> &RunOutput {
+        &self.output
     }
 
     /// The resources of its writers.
@@ -89,11 +88,14 @@ impl RunPlan {
         forms.unwrap_or_else(|| self.resolved.model().asked_forms())
     }
 
-    /// Settings of windows and quantization, which a caller may change until the run begins. Inputs and outputs are
-    /// settled.
-    #[must_use]
-    pub fn settings(&mut self) -> &mut EmbedOptions {
-        &mut self.options
+    /// Reads ids of JSON as the output that is resumed has them.
+    pub(super) fn set_line_ids(&mut self, line_ids: LineIds) {
+        self.options.input.line_ids = line_ids;
+    }
+
+    /// Divides components into steps by these ranges, for a caller that finds them after it has checked all places.
+    pub fn calibrate(&mut self, ranges: Calibration) {
+        self.output.options.calibration = Some(ranges);
     }
 
     /// The plan for the vectors of `model`.
@@ -121,7 +123,6 @@ impl RunPlan {
             .with_remedy("leave it out"));
         }
         let mut plan = self.clone();
-        plan.options.output = self.options.output();
         plan.forms = Some(self.options.forms_of(model)?);
         // A plan may be run again.
         plan.files = self.files.with_new_clock();
@@ -150,7 +151,7 @@ impl RunPlan {
         let mut reader = options.reader()?;
         self.earlier()?;
         let schema = options.extra().schema(&reader.schema())?;
-        let (output, files) = (&options.output, &self.files);
+        let (output, files) = (&self.output, &self.files);
         let (forms, sources) = (&self.forms(), options.sources.len());
         if let Some(job) = &self.job {
             job.look()?;
@@ -162,7 +163,7 @@ impl RunPlan {
                 return output.check_names(forms, &schema, sources);
             }
         }
-        let is_there = match &output.destination {
+        let is_there = match &output.options.destination {
             Destination::Path(path) => path.exists(),
             Destination::Stdout => false,
         };
@@ -174,7 +175,7 @@ impl RunPlan {
             output::check(output, forms, sources, &schema, files)?;
         }
         match &options.rejects {
-            Some(path) => RejectsWriter::check(path, output.force, files),
+            Some(path) => RejectsWriter::check(path, output.options.force, files),
             None => Ok(()),
         }
     }
@@ -197,7 +198,7 @@ impl RunPlan {
         sources: &[SourceState],
         identity: &VectorIdentity,
     ) -> Result<Fingerprint> {
-        fingerprint::fingerprint(&self.options, sources, identity)
+        fingerprint::fingerprint(&self.options, &self.output, sources, identity)
     }
 
     /// Creates the output that is one file or stream, and the file of its rejects.
@@ -206,15 +207,15 @@ impl RunPlan {
         names: SourceNames,
         columns: &Schema,
     ) -> Result<(Box<dyn VectorWriter>, Option<RejectsWriter>)> {
-        let (output, files) = (&self.options.output, &self.files);
+        let (output, files) = (&self.output, &self.files);
         // A stream's reader has rows as soon as they are written.
-        let is_stream = output.is_stream()?;
+        let is_stream = output.options.is_stream()?;
         let mut writer = output::create(output, &self.forms(), names, columns, files)?;
         if !is_stream {
             writer = Box::new(BackgroundWriter::new(writer, files.clock()));
         }
         let rejects = self.options.rejects.as_ref();
-        let rejects = rejects.map(|path| RejectsWriter::create(path, output.force, files));
+        let rejects = rejects.map(|path| RejectsWriter::create(path, output.options.force, files));
         Ok((writer, rejects.transpose()?))
     }
 }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use crossbeam_channel::{Receiver, bounded, select, unbounded};
 
+use super::assembly::ExtraColumns;
 use super::in_flight::{InFlight, PortionLimits};
 use super::job::JobSink;
 use super::ledger::Ledger;
@@ -26,7 +27,7 @@ use crate::error::{Error, Result};
 use crate::input::WrittenSignal;
 use crate::job;
 use crate::model::{Model, ModelProvenance};
-use crate::output::{self, Destination, Forms};
+use crate::output::{self, Destination, Forms, RunOutput};
 use crate::progress::{Counts, InputSize, Progress};
 use crate::record::{SourceNames, Window};
 use crate::stage::{Clock, Clocks, StageWatch};
@@ -42,6 +43,7 @@ pub(super) struct Run {
     pub(super) chunked: Option<Chunked>,
     pub(super) earlier: Option<ReusedOutput>,
     pub(super) options: EmbedOptions,
+    pub(super) output: RunOutput,
     /// Counts the time of writing. The list of files stays with the sink, which writes them: a detached run must not keep
     /// it alive.
     pub(super) write_clock: Arc<Clock>,
@@ -69,20 +71,16 @@ impl Run {
         let plan = &plan.for_model(model.files())?;
         let options = plan.options();
         if let Some(earlier) = &earlier {
-            earlier.check_model(model.files(), &options.output)?;
+            earlier.check_model(model.files(), &plan.output().options)?;
         }
         let sink: Box<dyn RowSink> = match job {
             Some(mut job) => {
                 job.check(plan, model.files())?;
                 let input = source.input();
                 let forms = plan.forms();
-                columns(
-                    options,
-                    &forms,
-                    model.files(),
-                    &input.names(),
-                    &input.schema(),
-                )?;
+                let extra = options.extra_of(model.files());
+                let (sources, schema) = (input.names().len(), input.schema());
+                columns(plan.output(), &forms, &extra, sources, &schema)?;
                 Box::new(job)
             }
             None => Box::new(WholeSink::create(plan, model.files(), source.input())?),
@@ -108,6 +106,7 @@ impl Run {
             chunked,
             earlier,
             options: options.clone(),
+            output: plan.output().clone(),
             write_clock: Arc::clone(plan.files().clock()),
             forms: plan.forms(),
         })
@@ -160,7 +159,7 @@ impl Run {
 
         let made = threads.provenance(&self.options, self.chunked, cancel);
         if let Some(earlier) = &self.earlier {
-            earlier.check(&made.model, made.files()?, &made.info, &self.options.output)?;
+            earlier.check(&made.model, made.files()?, &made.info, &self.output.options)?;
         }
         let before = self.sink.begin(&made, schema)?;
         let mut ledger = Ledger {
@@ -172,14 +171,14 @@ impl Run {
             input: &self.options.input,
             on_error: self.options.on_error,
             extra: extra.clone(),
-            format: self.options.output.resolved_format()?,
+            format: self.output.format()?,
             counts: Counts::default(),
             reasons: Vec::new(),
             tally: RunTally::default(),
             sink: self.sink,
         };
         let columns =
-            |records: &Schema| columns(&self.options, &self.forms, &made.model, &names, records);
+            |records: &Schema| columns(&self.output, &self.forms, &extra, names.len(), records);
         let end = match threads.settle_all(&mut ledger, written.as_ref(), &columns) {
             Ok(end) => end,
             // A job keeps its embedded rows if the run fails.
@@ -464,17 +463,16 @@ impl ModelSource<'_> {
     }
 }
 
-/// The columns of rows for records with these columns. None may have the name of an output column.
+/// The columns of rows for records with these columns, from so many sources. None may have the name of an output column.
 fn columns(
-    options: &EmbedOptions,
+    output: &RunOutput,
     forms: &Forms,
-    model: &Model,
-    names: &SourceNames,
+    extra: &ExtraColumns,
+    sources: usize,
     records: &Schema,
 ) -> Result<SchemaRef> {
-    let schema = options.extra_of(model).schema(records)?;
-    let output = &options.output;
+    let schema = extra.schema(records)?;
     output::check_options(output, forms)?;
-    output.check_names(forms, &schema, names.len())?;
+    output.check_names(forms, &schema, sources)?;
     Ok(schema)
 }

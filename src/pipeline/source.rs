@@ -280,7 +280,7 @@ impl job::Inputs for ShardInputs {
         let options = InputOptions {
             window_rows: usize::try_from(window)
                 .map_err(|_| Error::internal("a window of 2^64 records"))?,
-            ..self.0.input.clone()
+            ..self.0.record_options()
         };
         let range = InputRange {
             start,

@@ -156,8 +156,8 @@ pub fn survey(plan: &RunPlan, limit: Option<u64>, cancel: &CancelToken) -> Resul
     let mut embedder = Embedder::of(LoadedModel::open(plan.resolved().clone(), cancel)?)?;
     let load = began.elapsed();
     let own = plan.for_model(embedder.model())?;
-    let output = own.options().output.clone();
-    let mut input = options.input.clone();
+    let output = own.output().clone();
+    let mut input = options.record_options();
     if let Some(limit) = limit {
         // Reads ahead no more than needed.
         input.window_rows = input
@@ -173,7 +173,8 @@ pub fn survey(plan: &RunPlan, limit: Option<u64>, cancel: &CancelToken) -> Resul
         .map(|chunking| embedder.tokenizer().chunked(chunking))
         .transpose()?;
     let earlier = plan.earlier()?;
-    let reuse = earlier.map(|it| it.vectors_for(embedder.model(), embedder.engine(), &output));
+    let reuse =
+        earlier.map(|it| it.vectors_for(embedder.model(), embedder.engine(), &output.options));
     let reuse = reuse.transpose()?;
     let tokenizer = TextTokenizer::new(embedder.model(), usable_cores())?;
     let extra = options.extra_of(embedder.model());
@@ -211,7 +212,7 @@ pub fn survey(plan: &RunPlan, limit: Option<u64>, cancel: &CancelToken) -> Resul
         rows.dimensions = embedder.dimensions();
         measured.written = rows.len() as u64;
         let probe = SizeProbe {
-            options: &output,
+            output: &output,
             forms: &own.forms(),
             names: &names,
         };

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::atomic::private_folder;
 use crate::error::{Error, Result};
-use crate::output::{self, Destination, Finish, Forms, OutputOptions, RunFiles};
+use crate::output::{self, Destination, Finish, Forms, OutputOptions, RunFiles, RunOutput};
 use crate::record::{RowVector, RowVectors, Rows, SourceNames};
 
 /// Bytes of an output's provenance, about.
@@ -14,7 +14,7 @@ const PROVENANCE: usize = 3000;
 
 /// Writes rows as the run would.
 pub(super) struct SizeProbe<'a> {
-    pub(super) options: &'a OutputOptions,
+    pub(super) output: &'a RunOutput,
     pub(super) forms: &'a Forms,
     pub(super) names: &'a SourceNames,
 }
@@ -51,16 +51,19 @@ impl SizeProbe<'_> {
         let folder = private_folder("embedctl-dry-run-", &std::env::temp_dir())
             .map_err(|error| Error::io("create a folder in", std::env::temp_dir(), error))?;
         let files = RunFiles::new();
-        let options = OutputOptions {
-            destination: Destination::Path(folder.path().join("out")),
-            format: Some(self.options.resolved_format()?),
+        let output = RunOutput {
+            options: OutputOptions {
+                destination: Destination::Path(folder.path().join("out")),
+                format: Some(self.output.format()?),
+                ..self.output.options.clone()
+            },
             // One of Arrow streams is begun for each that comes in, and these are rows of none.
             streams: false,
-            ..self.options.clone()
+            ..self.output.clone()
         };
         let schema = rows.columns.schema();
         let names = self.names.clone();
-        let mut writer = output::create(&options, self.forms, names, &schema, &files)?;
+        let mut writer = output::create(&output, self.forms, names, &schema, &files)?;
         writer.write(rows)?;
         writer.finish(Finish {
             schema,

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use embedctl::output::{self, Destination, Finish, OutputOptions, RowForm, RunFiles};
+use embedctl::output::{Destination, Finish, OutputOptions, RowForm, RunFiles, RunOutput, create};
 use embedctl::record::{RowVectors, Rows};
 use embedctl_common::vectors::MultiRows;
 use serde_json::{Value, json};
@@ -23,9 +23,9 @@ const MISSING: usize = 9;
 
 /// Writes rows of vectors; `nullable`: one of them is null.
 fn write(path: &Path, nullable: bool) {
-    let options = OutputOptions {
+    let output = RunOutput {
         nullable,
-        ..OutputOptions::new(Destination::Path(path.to_path_buf()))
+        ..OutputOptions::new(Destination::Path(path.to_path_buf())).into()
     };
     let forms = RowForm::Tokens(DIMENSIONS).into();
     let mut vectors = MultiRows::new(DIMENSIONS);
@@ -42,7 +42,7 @@ fn write(path: &Path, nullable: bool) {
     };
     let columns = rows.columns.schema();
     let (names, files) = (["in".to_owned()].into(), RunFiles::new());
-    let mut writer = output::create(&options, &forms, names, &columns, &files).unwrap();
+    let mut writer = create(&output, &forms, names, &columns, &files).unwrap();
     writer.write(rows).unwrap();
     let finish = Finish {
         schema: columns,

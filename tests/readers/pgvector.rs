@@ -60,7 +60,8 @@ fn write(path: &Path, dtype: Dtype, rows: Rows) {
     };
     let forms = RowForm::of_kind(kind, rows.dimensions).into();
     let files = RunFiles::new();
-    let mut writer = output::create(&options, &forms, names, &columns, &files).unwrap();
+    let mut writer =
+        output::create(&options.clone().into(), &forms, names, &columns, &files).unwrap();
     writer.write(rows).unwrap();
     let finish = Finish {
         schema: columns,

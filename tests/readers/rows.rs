@@ -121,7 +121,7 @@ pub fn write_as(path: &Path, count: usize, change: impl FnOnce(&mut OutputOption
     change(&mut options);
     let names = ["in.jsonl".to_string()].into();
     let mut writer = output::create(
-        &options,
+        &options.clone().into(),
         &Forms::dense(&[DIMENSIONS]),
         names,
         &schema(),

@@ -49,7 +49,8 @@ fn read_with(test: &str, python: &Path, name: &str, tokens: bool, script: &str) 
     };
     let columns = rows.columns.schema();
     let (names, files) = (["in".to_owned()].into(), RunFiles::new());
-    let mut writer = output::create(&options, &forms, names, &columns, &files).unwrap();
+    let mut writer =
+        output::create(&options.clone().into(), &forms, names, &columns, &files).unwrap();
     writer.write(rows).unwrap();
     let finish = Finish {
         schema: columns,

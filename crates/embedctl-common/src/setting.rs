@@ -1,18 +1,7 @@
-//! Names of settings in messages. A message names the setting that is wrong or that would help; how it is written
-//! depends on the program: this library says `max_length`, a command line `--max-length`.
-//!
-//! A program with options calls [`write_as_options`] once, when it starts.
+//! Names of settings in messages. A message names the setting that is wrong or that would help, as the program's option:
+//! `--max-length`. A field of the library's options has the same words: `max_length`.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Whether settings are written as options of a command line.
-static AS_OPTIONS: AtomicBool = AtomicBool::new(false);
-
-/// Makes messages write settings as options of a command line from now on: `--max-length`.
-pub fn write_as_options() {
-    AS_OPTIONS.store(true, Ordering::Relaxed);
-}
 
 /// A setting, as messages name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -42,26 +31,14 @@ impl Setting {
     pub const fn words(self) -> &'static str {
         self.words
     }
-
-    fn write(self, f: &mut fmt::Formatter<'_>, as_option: bool) -> fmt::Result {
-        match (as_option, self.letter) {
-            (true, Some(letter)) => return write!(f, "-{letter}"),
-            (true, None) => return write!(f, "--{}", self.words),
-            (false, _) => {}
-        }
-        for (index, word) in self.words.split('-').enumerate() {
-            if index > 0 {
-                f.write_str("_")?;
-            }
-            f.write_str(word)?;
-        }
-        Ok(())
-    }
 }
 
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write(f, AS_OPTIONS.load(Ordering::Relaxed))
+        match self.letter {
+            Some(letter) => write!(f, "-{letter}"),
+            None => write!(f, "--{}", self.words),
+        }
     }
 }
 
@@ -238,20 +215,9 @@ pub const WINDOW: Setting = Setting::long("window");
 mod tests {
     use super::*;
 
-    /// Not by the switch, which holds for the whole process: other tests read messages meanwhile.
     #[test]
     fn a_setting_is_written_as_the_program_does() {
-        struct Written(Setting, bool);
-        impl fmt::Display for Written {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.write(f, self.1)
-            }
-        }
-        let written = |setting, as_option| Written(setting, as_option).to_string();
-        assert_eq!(written(MAX_RECORD_BYTES, false), "max_record_bytes");
-        assert_eq!(written(MAX_RECORD_BYTES, true), "--max-record-bytes");
-        assert_eq!(written(INPUT_FORMAT, false), "input_format");
-        assert_eq!(written(INPUT_FORMAT, true), "-i");
-        assert_eq!(MAX_LENGTH.to_string(), "max_length");
+        assert_eq!(MAX_RECORD_BYTES.to_string(), "--max-record-bytes");
+        assert_eq!(INPUT_FORMAT.to_string(), "-i");
     }
 }

@@ -180,7 +180,7 @@ mod tests {
         for (number, (row, cause)) in (0..).zip(&fitted.failed) {
             assert_eq!(*row, number);
             let said = cause.to_string();
-            for part in ["10 tokens", "max_length", "no room"] {
+            for part in ["10 tokens", "--max-length", "no room"] {
                 assert!(said.contains(part), "{part}: {said}");
             }
         }

@@ -288,7 +288,7 @@ mod tests {
             for part in [
                 "onnx/model.onnx (7 bytes)",
                 "is full at /cache/blobs",
-                "cache_dir",
+                "--cache-dir",
             ] {
                 assert!(error.contains(part), "{error}");
             }

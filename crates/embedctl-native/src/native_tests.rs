@@ -345,7 +345,7 @@ fn a_row_beyond_the_models_positions_or_vocabulary_is_an_error() {
     };
     let long = refused(&[5; 65], &[]);
     assert!(
-        long.contains("max_length") && long.contains("64 positions"),
+        long.contains("--max-length") && long.contains("64 positions"),
         "{long}"
     );
     assert!(refused(&[5, 96], &[]).contains("the id 96"));

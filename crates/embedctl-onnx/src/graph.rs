@@ -310,7 +310,7 @@ mod tests {
                 warned,
                 "{bits} bits in blocks of {block}"
             );
-            assert!(warning.is_none_or(|text| text.contains("batch_size 1")));
+            assert!(warning.is_none_or(|text| text.contains("--batch-size 1")));
         }
         assert!(warning("DynamicQuantizeMatMul", &[]).is_some());
         assert_eq!(warning("LayerNormalization", &[]), None);

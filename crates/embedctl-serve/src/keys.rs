@@ -109,7 +109,7 @@ mod tests {
     fn a_file_without_keys_is_refused() {
         for text in ["", "# only this\n", "k\u{e9}y\n", "two words\n"] {
             let error = keys(text).unwrap_err().to_string();
-            assert!(error.contains("api_key_file"), "{error}");
+            assert!(error.contains("--api-key-file"), "{error}");
             assert!(!error.contains("words"), "no key is shown: {error}");
         }
     }

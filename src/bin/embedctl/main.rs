@@ -29,7 +29,6 @@ use embedctl_testing::mutation;
 
 use embedctl::runtime;
 use embedctl::secrets::Secrets;
-use embedctl::setting;
 
 use crate::args::Args;
 use crate::config::Config;
@@ -37,9 +36,7 @@ use crate::exit::ExitCode;
 use crate::printer::Printer;
 
 fn main() {
-    // Before anything can fail: whatever goes wrong, people are told which option it is about.
-    setting::write_as_options();
-    // SAFETY: nothing has run yet but a store to an atomic, so there is no other thread.
+    // SAFETY: nothing has run yet, so there is no other thread.
     unsafe {
         runtime::disable_telemetry();
         runtime::allow_any_adapter();

@@ -382,7 +382,7 @@ mod tests {
         let note = "2 files in ";
         assert!(notes[0].starts_with(note), "{notes:?}");
         assert!(
-            notes[0].ends_with(": .md, without an ending; `input_format file` embeds documents"),
+            notes[0].ends_with(": .md, without an ending; `-i file` embeds documents"),
             "{notes:?}"
         );
         // A file of that very name is no pattern.

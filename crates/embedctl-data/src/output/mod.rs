@@ -19,7 +19,7 @@ pub use crate::writing::background::BackgroundWriter;
 pub use crate::writing::calibration::Calibration;
 pub use crate::writing::format::{Compression, OutputFacts, OutputFormat, RowTexts, VectorShape};
 pub use crate::writing::layout::OutputNames;
-pub use crate::writing::options::{Destination, OutputOptions, VectorType};
+pub use crate::writing::options::{Destination, OutputOptions, RunOutput, VectorType};
 pub use crate::writing::overlap::refuse_overlap;
 pub use crate::writing::proof::SelfHashed;
 pub use crate::writing::quantize::{Dtype, Ranges};
@@ -71,23 +71,23 @@ impl OutputOptions {
 /// If the output exists and `force` is not given, its folder is missing or cannot be written to, the
 /// format cannot be written there, or a kept field bears a name that the format uses itself.
 pub fn create(
-    options: &OutputOptions,
+    output: &RunOutput,
     forms: &Forms,
     names: SourceNames,
     columns: &Schema,
     files: &RunFiles,
 ) -> Result<Box<dyn VectorWriter>> {
-    options.check_forms(forms)?;
-    let (format, place) = plan(options, forms, names.len(), columns)?;
-    let encoding = VectorEncoding::new(options, forms)?;
-    let sidecars = options.names(forms, names.len())?.sidecars;
-    let target = Target::create(&place, options.force, &sidecars, files)?;
+    output.options.check_forms(forms)?;
+    let (format, place) = plan(output, forms, names.len(), columns)?;
+    let encoding = VectorEncoding::new(output, forms)?;
+    let sidecars = output.names(forms, names.len())?.sidecars;
+    let target = Target::create(&place, output.options.force, &sidecars, files)?;
     format.spec().create(WriterParts {
         target,
         encoding,
         names,
-        names_files: options.names_files,
-        streams: options.streams,
+        names_files: output.names_files,
+        streams: output.streams,
         clock: Arc::clone(files.clock()),
     })
 }
@@ -99,31 +99,31 @@ pub fn create(
 /// # Errors
 /// As [`create`].
 pub fn check(
-    options: &OutputOptions,
+    output: &RunOutput,
     forms: &Forms,
     sources: usize,
     columns: &Schema,
     files: &RunFiles,
 ) -> Result<()> {
-    let (_, place) = plan(options, forms, sources, columns)?;
-    let sidecars = options.names(forms, sources)?.sidecars;
-    Target::check(&place, options.force, &sidecars, files)
+    let (_, place) = plan(output, forms, sources, columns)?;
+    let sidecars = output.names(forms, sources)?.sidecars;
+    Target::check(&place, output.options.force, &sidecars, files)
 }
 
 /// The format and the place of an output that options and columns allow.
 fn plan(
-    options: &OutputOptions,
+    output: &RunOutput,
     forms: &Forms,
     sources: usize,
     columns: &Schema,
 ) -> Result<(OutputFormat, OutputPlace)> {
-    let place = OutputPlace::find(&options.destination, OutputPlace::OUTPUT)?;
-    let format = match (options.resolved_format()?, place.is_published()) {
+    let place = OutputPlace::find(&output.options.destination, OutputPlace::OUTPUT)?;
+    let format = match (output.format()?, place.is_published()) {
         (OutputFormat::Arrow, false) => OutputFormat::Arrows,
         (format, _) => format,
     };
-    check_options(options, forms)?;
-    options.check_names(forms, columns, sources)?;
+    check_options(output, forms)?;
+    output.check_names(forms, columns, sources)?;
     if format.is_matrix() && place.file().is_none() {
         return Err(Error::usage(format!(
             "{format} needs a regular file, since its header is completed at the end, but {} is not one",
@@ -144,7 +144,8 @@ fn plan(
 ///
 /// # Errors
 /// If there is one, or the format is not known.
-pub fn check_options(options: &OutputOptions, forms: &Forms) -> Result<()> {
+pub fn check_options(output: &RunOutput, forms: &Forms) -> Result<()> {
+    let options = &output.options;
     let format = options.resolved_format()?;
     let refuse = |option: &dyn std::fmt::Display, why: &str| {
         let reason = format!("{option}: {format} output {why}");
@@ -162,7 +163,7 @@ pub fn check_options(options: &OutputOptions, forms: &Forms) -> Result<()> {
         if options.embedding_field.is_some() {
             return refuse(&EMBEDDING_FIELD, "has no column names");
         }
-        if options.nullable {
+        if output.nullable {
             return refuse(
                 &format_args!("{ON_ERROR} null"),
                 "is a matrix, which has no nulls",

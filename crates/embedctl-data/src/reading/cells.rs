@@ -415,7 +415,7 @@ mod tests {
         ] {
             let cause = convert("x", kind, basis, Some(raw)).unwrap_err();
             let advice = cause.remedy.unwrap();
-            assert!(advice.contains(&format!("`keep {remedy}`")), "{advice}");
+            assert!(advice.contains(&format!("`--keep {remedy}`")), "{advice}");
         }
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::forms;
 use super::made::KEY;
-use super::options::{OutputOptions, VectorType};
+use super::options::{OutputOptions, RunOutput, VectorType};
 use super::quantize::{Dtype, Elements, Ranges};
 use crate::record::{RowVectors, Rows};
 use arrow::array::RecordBatch;
@@ -52,15 +52,15 @@ pub(crate) struct VectorColumn {
 }
 
 impl VectorEncoding {
-    /// How `options` say that numbers of these forms are written.
+    /// How numbers of these forms are written to an output.
     ///
     /// # Errors
     /// If the options contradict each other or the format.
-    pub fn new(options: &OutputOptions, forms: &Forms) -> Result<Self> {
-        let columns = forms.columns(options.embedding_field.as_deref());
+    pub fn new(output: &RunOutput, forms: &Forms) -> Result<Self> {
+        let columns = forms.columns(output.options.embedding_field.as_deref());
         let encodings = columns.into_iter().map(|columns| {
-            let options = options.of_form(&columns.form, forms);
-            Self::of_one_form(&options, columns)
+            let options = output.options.of_form(&columns.form, forms);
+            Self::of_one_form(&options, output.nullable, columns)
         });
         let mut encodings = encodings.collect::<Result<Vec<_>>>()?;
         let beside = encodings.split_off(1);
@@ -94,7 +94,7 @@ impl VectorEncoding {
         kinds.collect()
     }
 
-    fn of_one_form(options: &OutputOptions, columns: FormColumns) -> Result<Self> {
+    fn of_one_form(options: &OutputOptions, nullable: bool, columns: FormColumns) -> Result<Self> {
         let dtype = options.resolved_dtype()?;
         let calibration = options.calibration.as_ref();
         let calibration = calibration.filter(|_| dtype.needs_ranges());
@@ -112,9 +112,9 @@ impl VectorEncoding {
         Ok(Self {
             columns: named.collect::<Result<_>>()?,
             dtype,
-            list: options.resolved_vector_type(),
+            list: options.resolved_vector_type(nullable),
             form: columns.form,
-            nullable: options.nullable,
+            nullable,
             beside: Vec::new(),
         })
     }

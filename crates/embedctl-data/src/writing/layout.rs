@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use super::options::OutputOptions;
+use super::options::RunOutput;
 use arrow::datatypes::Schema;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{EMBEDDING_FIELD, KEEP};
@@ -24,14 +24,14 @@ pub struct OutputNames {
     pub sidecars: Vec<&'static str>,
 }
 
-impl OutputOptions {
+impl RunOutput {
     /// The names that the output takes for rows of these forms; `sources` is the number of inputs.
     ///
     /// # Errors
     /// If the format is not known, or two columns of vectors would have one name.
     pub fn names(&self, forms: &Forms, sources: usize) -> Result<OutputNames> {
-        let format = self.resolved_format()?;
-        let vectors = forms.columns(self.embedding_field.as_deref());
+        let format = self.format()?;
+        let vectors = forms.columns(self.options.embedding_field.as_deref());
         let columns: Vec<String> = match format.is_matrix() {
             true => {
                 let fields = OF_MATRIX_ROWS.len() - usize::from(sources < 2 && !self.names_files);
@@ -64,9 +64,9 @@ impl OutputOptions {
     /// Refuses columns of records whose name the output takes, or that two of them have.
     ///
     /// # Errors
-    /// As [`OutputOptions::names`], or if there is such a column.
+    /// As [`RunOutput::names`], or if there is such a column.
     pub fn check_names(&self, forms: &Forms, columns: &Schema, sources: usize) -> Result<()> {
-        let (format, own) = (self.resolved_format()?, self.names(forms, sources)?);
+        let (format, own) = (self.format()?, self.names(forms, sources)?);
         let mut seen: HashSet<&str> = own.columns.iter().map(String::as_str).collect();
         let mut names = columns.fields().iter().map(|field| field.name());
         let Some(name) = names.find(|name| !seen.insert(name.as_str())) else {

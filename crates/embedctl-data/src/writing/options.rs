@@ -49,31 +49,59 @@ pub struct OutputOptions {
     pub vector_type: Option<VectorType>,
     /// Whether sparse vectors are maps from terms to weights, in place of indices and values.
     pub sparse_tokens: bool,
-    /// Whether the file beside a matrix names the source of each row even if there is one alone. It gives its line in any
-    /// case.
-    pub names_files: bool,
     /// Name of the vectors' column; `None`: `embedding`, or `score` and `scores`. Where vectors of several widths are written, that
     /// is what their names begin with: `embedding_64`.
     pub embedding_field: Option<String>,
+}
+
+/// An output as a run writes it: its options, and what follows for it from the rest of the run.
+#[derive(Debug, Clone)]
+pub struct RunOutput {
+    /// The options.
+    pub options: OutputOptions,
     /// Whether rows may be without a vector, which is null then.
     pub nullable: bool,
     /// Whether the output is Arrow stream after stream, each begun and ended by the caller.
     pub streams: bool,
+    /// Whether the file beside a matrix names the source of each row even if there is one alone. It gives its line in any
+    /// case.
+    pub names_files: bool,
+}
+
+impl From<OutputOptions> for RunOutput {
+    /// One stream or file in which every row has its vectors.
+    fn from(options: OutputOptions) -> Self {
+        Self {
+            options,
+            nullable: false,
+            streams: false,
+            names_files: false,
+        }
+    }
+}
+
+impl RunOutput {
+    /// The format that will be written.
+    ///
+    /// # Errors
+    /// As [`OutputOptions::resolved_format`].
+    pub fn format(&self) -> Result<OutputFormat> {
+        self.options.resolved_format()
+    }
 }
 
 impl OutputOptions {
-    /// The kind of list: of variable length for nullable vectors in Parquet, unless one is named. Parquet's readers before
+    /// The kind of list: of variable length for `nullable` vectors in Parquet, unless one is named. Parquet's readers before
     /// pyarrow 26 refuse lists of fixed size that are null.
     #[must_use]
-    pub fn resolved_vector_type(&self) -> VectorType {
+    pub fn resolved_vector_type(&self, nullable: bool) -> VectorType {
         let is_parquet = self
             .resolved_format()
             .is_ok_and(|it| it == OutputFormat::Parquet);
-        self.vector_type
-            .unwrap_or(match self.nullable && is_parquet {
-                true => VectorType::List,
-                false => VectorType::Fixed,
-            })
+        self.vector_type.unwrap_or(match nullable && is_parquet {
+            true => VectorType::List,
+            false => VectorType::Fixed,
+        })
     }
 
     /// Everything as it is by default.

@@ -191,7 +191,7 @@ mod tests {
         };
         let (names, schema) = ([].into(), Schema::empty());
         let output = create(
-            &options,
+            &options.clone().into(),
             &Forms::dense(&[1]),
             names,
             &schema,

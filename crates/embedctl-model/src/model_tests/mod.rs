@@ -353,7 +353,7 @@ fn onnx_files_are_found_by_precision_and_by_path() {
     assert!(open(Some("onnx/model_fp16.onnx"), None).is_ok());
     assert_says(
         open(Some("model_q4.onnx"), None),
-        &["model_file", "model_fp16.onnx"],
+        &["--model-file", "model_fp16.onnx"],
     );
     assert_says(
         open(Some("onnx/model_fp16.onnx"), Some(Precision::Fp16)),

@@ -175,7 +175,7 @@ fn a_model_that_is_not_here_is_refused_with_the_way_to_get_it() {
     };
     assert_says(
         Model::open(&options("org/name"), WeightsPreference::Onnx),
-        &["org/name", "embedctl download org/name", "local_dir"],
+        &["org/name", "embedctl download org/name", "--local-dir"],
     );
     assert_says(
         Model::open(&options("org/name@v2"), WeightsPreference::Onnx),

@@ -95,7 +95,7 @@ fn operators_that_it_lacks_are_an_error_that_says_what_helps() {
         "LayerAbnormality12",
         "pip install onnxruntime",
         "provider cpu",
-        "model_file",
+        "--model-file",
     ] {
         assert!(error.contains(word), "{error}");
     }

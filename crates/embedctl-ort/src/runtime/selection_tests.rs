@@ -51,7 +51,7 @@ fn finding_nothing_says_where_and_what_to_do() {
         "it is not a shared library",
         folder.path().to_str().unwrap(),
         "pip install onnxruntime",
-        "ort_lib",
+        "--ort-lib",
     ] {
         assert!(text.contains(part), "{part} is missing in: {text}");
     }
@@ -100,7 +100,7 @@ fn what_was_named_and_cannot_be_used_is_named_again() {
         );
         let (kind, text) = refusal(&selection(&options, &folder), Provider::Cpu);
         assert_eq!(kind, ErrorKind::NamedLibrary, "{text}");
-        assert!(text.contains("ort_lib") && text.contains(part), "{text}");
+        assert!(text.contains("--ort-lib") && text.contains(part), "{text}");
     }
 }
 

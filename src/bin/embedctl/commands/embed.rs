@@ -136,7 +136,7 @@ fn embed<N: clap::Args>(
     }
     if let Some(path) = calibration {
         let ranges = stores::calibration(path, plan.options(), storage.as_ref(), &cancel)?;
-        plan.settings().output.calibration = Some(ranges);
+        plan.calibrate(ranges);
     }
     super::fetch(plan.resolved(), messages, printer, &cancel)?;
 

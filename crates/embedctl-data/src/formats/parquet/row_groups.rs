@@ -338,7 +338,7 @@ mod tests {
                 format: Some(crate::output::OutputFormat::Parquet),
                 ..OutputOptions::default()
             };
-            let encoding = VectorEncoding::new(&options, &Forms::dense(&[width])).unwrap();
+            let encoding = VectorEncoding::new(&options.into(), &Forms::dense(&[width])).unwrap();
             // Row groups that end by rows, by bytes (long texts), and in the middle of batches.
             for (text, bytes) in [(0, 1 << 20), (0, 3 << 20), (200, 1 << 20), (200, 3 << 20)] {
                 let sizes = [1, 700, 1200, 3, 600];
@@ -361,7 +361,8 @@ mod tests {
     /// Each dictionary takes room from its first value on.
     #[test]
     fn tables_of_many_columns_have_no_dictionaries() {
-        let encoding = VectorEncoding::new(&OutputOptions::default(), &Forms::dense(&[4])).unwrap();
+        let encoding =
+            VectorEncoding::new(&OutputOptions::default().into(), &Forms::dense(&[4])).unwrap();
         for (columns, has_dictionaries) in [(10, true), (2_000, false)] {
             let field = |number: usize| {
                 let kind = arrow::datatypes::DataType::Utf8;
@@ -380,7 +381,8 @@ mod tests {
 
     #[test]
     fn a_file_without_rows_has_the_same_bytes() {
-        let encoding = VectorEncoding::new(&OutputOptions::default(), &Forms::dense(&[4])).unwrap();
+        let encoding =
+            VectorEncoding::new(&OutputOptions::default().into(), &Forms::dense(&[4])).unwrap();
         let empty = [batch(&encoding, 0, 0, 0)];
         let [own, made] = both(&encoding, 1 << 20, &empty, 2);
         assert!(own == made);

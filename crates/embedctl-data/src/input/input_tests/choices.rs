@@ -86,7 +86,7 @@ fn a_template_puts_a_text_together() {
                 .unwrap(),
         ));
         assert!(
-            error.contains("is called `titel`") && error.contains("`text_template`"),
+            error.contains("is called `titel`") && error.contains("`--text-template`"),
             "{error}"
         );
     }

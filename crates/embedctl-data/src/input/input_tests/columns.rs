@@ -65,9 +65,10 @@ fn ids_can_be_integers() {
     );
     let lines: Vec<_> = window.rejects().map(|reject| reject.origin.line).collect();
     assert_eq!(lines, [2, 3, 4]);
-    for (reject, remedy) in window
-        .rejects()
-        .zip(["id_type string", "id_type string", "id_field"])
+    for (reject, remedy) in
+        window
+            .rejects()
+            .zip(["--id-type string", "--id-type string", "--id-field"])
     {
         assert!(
             reject.cause.to_string().contains(remedy),
@@ -186,7 +187,7 @@ fn the_first_window_decides_and_misfits_are_rejected() {
         (5, "l:string"),
     ] {
         let reason = rejects[index].cause.to_string();
-        assert!(reason.contains(&format!("`keep {remedy}`")), "{reason}");
+        assert!(reason.contains(&format!("`--keep {remedy}`")), "{reason}");
     }
 }
 
@@ -346,7 +347,7 @@ fn nothing_but_nulls_follows_after_a_column_without_a_type() {
         let files = Files::new().with("a.arrow", nulls()).with(name, content);
         let error = failure(windows(files.open(keeping(&["k"])).unwrap()));
         assert!(
-            error.contains("Null") && error.contains("`keep k:string`"),
+            error.contains("Null") && error.contains("`--keep k:string`"),
             "{error}"
         );
         assert_eq!(

@@ -103,7 +103,7 @@ fn a_wrong_record_costs_itself_alone() {
     let content = format!("id,text\n1,\"{}\n2,ok\n", "x\n".repeat(1200));
     let windows = Files::new().with("a.csv", content).read(options());
     let reason = windows[0].rejects().next().unwrap().cause.to_string();
-    assert!(reason.contains("max_record_bytes"), "{reason}");
+    assert!(reason.contains("--max-record-bytes"), "{reason}");
     assert_eq!(texts(&windows), ["ok"]);
     let bad = Files::new()
         .with("a.csv", b"id,text\n1,\xff\n")
@@ -153,9 +153,9 @@ fn headers_are_looked_at_before_any_record() {
         (
             "id,text\n1,a\n",
             field("body"),
-            "the columns are `id`, `text`; name one of them with `text_field`",
+            "the columns are `id`, `text`; name one of them with `--text-field`",
         ),
-        ("id,text\n", keeping(&["lang"]), "with `keep`"),
+        ("id,text\n", keeping(&["lang"]), "with `--keep`"),
         (
             "text,text\na,b\n",
             options(),
@@ -164,13 +164,13 @@ fn headers_are_looked_at_before_any_record() {
         (
             "id;text\n1;a\n",
             options(),
-            "expected fields separated by commas; say `csv_delimiter ';'`",
+            "expected fields separated by commas; say `--csv-delimiter ';'`",
         ),
-        ("id\ttext\n1\ta\n", options(), "say `input_format tsv`"),
+        ("id\ttext\n1\ta\n", options(), "say `-i tsv`"),
         (
             "id,text\n1,a\n",
             parted(";"),
-            "expected fields separated by `;`; say `csv_delimiter ','`",
+            "expected fields separated by `;`; say `--csv-delimiter ','`",
         ),
         ("\"a\"b,text\n", options(), "the header cannot be read"),
     ] {

@@ -91,7 +91,7 @@ fn ids_of_tables_keep_their_types() {
     let floats = Files::new().with("a", of(Arc::new(Float64Array::from(vec![1.0]))));
     let error = ids(&floats, IdType::Kept).unwrap_err().to_string();
     assert!(error.contains("ids are strings, integers"), "{error}");
-    assert!(error.contains("id_type int"), "{error}");
+    assert!(error.contains("--id-type int"), "{error}");
 }
 
 /// pandas makes floats of integers with gaps.
@@ -126,7 +126,7 @@ fn whole_floats_are_integers_where_those_are_asked_for() {
         let window = files.window(typed(IdType::Int));
         let reason = window.rejects().next().unwrap().cause.to_string();
         assert!(
-            reason.contains(words) && reason.contains("id_type string"),
+            reason.contains(words) && reason.contains("--id-type string"),
             "{reason}"
         );
     }
@@ -217,19 +217,19 @@ fn ids_of_several_inputs_have_one_type() {
         ),
         (
             vec![("a.arrows", numbers()), ("b.arrows", letters())],
-            Err("id_type string"),
+            Err("--id-type string"),
         ),
         (
             vec![("a.arrows", dates()), ("b.arrows", numbers())],
-            Err("id_type string"),
+            Err("--id-type string"),
         ),
         (
             vec![("a.arrows", dates()), ("b.jsonl", lines.into())],
-            Err("id_type string"),
+            Err("--id-type string"),
         ),
         (
             vec![("a.jsonl", lines.into()), ("b.arrows", dates())],
-            Err("id_type string"),
+            Err("--id-type string"),
         ),
     ] {
         let files = contents
@@ -256,7 +256,7 @@ fn ids_of_several_inputs_have_one_type() {
     let rejected: Vec<_> = windows.iter().flat_map(Window::rejects).collect();
     assert_eq!(rejected.len(), 1);
     assert!(
-        rejected[0].cause.to_string().contains("id_type string"),
+        rejected[0].cause.to_string().contains("--id-type string"),
         "{}",
         rejected[0].cause
     );

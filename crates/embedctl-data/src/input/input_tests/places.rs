@@ -179,7 +179,7 @@ fn arrow_comes_through_a_pipe_and_parquet_does_not() {
         assert_eq!(texts(&windows).len(), 4);
         let error = from_stdin(&content, options()).unwrap_err().to_string();
         assert!(
-            error.contains("it looks like arrow; say `input_format arrow`"),
+            error.contains("it looks like arrow; say `-i arrow`"),
             "{error}"
         );
     }

@@ -48,7 +48,7 @@ fn tsv_whose_quotes_are_ordinary_characters_is_refused_and_read_with_the_option(
             let error = files.open(options()).unwrap().next_window().unwrap_err();
             let error = error.to_string();
             assert!(
-                error.contains("a.tsv:3") && error.contains("csv_quote none"),
+                error.contains("a.tsv:3") && error.contains("--csv-quote none"),
                 "{columns} × {rows}: {error}"
             );
             let windows = files.read(written("none", "", None));
@@ -68,7 +68,7 @@ fn tsv_whose_quotes_are_ordinary_characters_is_refused_and_read_with_the_option(
                 reader.keep_rejected();
             }
             let error = reader.next_window().unwrap_err();
-            assert!(error.to_string().contains("csv_quote none"), "{error}");
+            assert!(error.to_string().contains("--csv-quote none"), "{error}");
         }
     }
     // A field over lines that are no records is quoted for certain.

@@ -76,13 +76,13 @@ fn a_field_that_no_record_of_the_first_window_has_is_an_error() {
     let line = "{\"text\":\"a\",\"title\":\"b\"}\n";
     let files = Files::new().with("a.jsonl", line.repeat(3));
     for (options, option, name) in [
-        (keeping(&["title", "titel"]), "keep", "titel"),
+        (keeping(&["title", "titel"]), "--keep", "titel"),
         (
             InputOptions {
                 id_field: Some("key".into()),
                 ..options()
             },
-            "id_field",
+            "--id-field",
             "key",
         ),
         (
@@ -90,7 +90,7 @@ fn a_field_that_no_record_of_the_first_window_has_is_an_error() {
                 text_field: "body".into(),
                 ..options()
             },
-            "text_field",
+            "--text-field",
             "body",
         ),
     ] {
@@ -194,7 +194,7 @@ fn bad_records_are_rejected_in_place() {
         long.cause
     );
     assert!(
-        long.cause.to_string().contains("max_record_bytes"),
+        long.cause.to_string().contains("--max-record-bytes"),
         "{}",
         long.cause
     );

@@ -26,7 +26,7 @@ fn a_table_without_what_was_asked_for_is_refused() {
         (
             text("body"),
             "no column is called `body`; the columns are `unused`, `id`, `text`, `when`, `price`, `list`, `meta`, \
-             `tag`; name one of them with `text_field`",
+             `tag`; name one of them with `--text-field`",
         ),
         (text("meta.month"), "no column is called `meta.month`"),
         (
@@ -36,17 +36,17 @@ fn a_table_without_what_was_asked_for_is_refused() {
         (text("price"), "(strings are in `unused`, `text`, `tag`)"),
         (
             id_type("nope", IdType::String),
-            "name one of them with `id_field`",
+            "name one of them with `--id-field`",
         ),
         (
             id_type("list", IdType::String),
             "the id `list` has the type List(Int32), but ids are",
         ),
-        (id_type("unused", IdType::Int), "use `id_type string`"),
-        (keeping(&["lang"]), "name one of them with `keep`"),
+        (id_type("unused", IdType::Int), "use `--id-type string`"),
+        (keeping(&["lang"]), "name one of them with `--keep`"),
         (
             keeping(&["list:int"]),
-            "which `keep list:int` does not take",
+            "which `--keep list:int` does not take",
         ),
         (keeping(&["price:json"]), "leave the type out"),
     ] {
@@ -70,7 +70,7 @@ fn declared_types_are_cast_and_misfits_rejected() {
     );
     let reason = window.rejects().next().unwrap().cause.to_string();
     assert!(
-        reason.contains("is no Int64 (x); use `keep k:string`"),
+        reason.contains("is no Int64 (x); use `--keep k:string`"),
         "{reason}"
     );
     let window = files.window(keeping(&["k:json"]));
@@ -221,7 +221,7 @@ fn what_is_no_table_or_cut_is_told() {
             "Feather version 1",
         ),
         ("i.arrow", Vec::new(), "is empty"),
-        ("j.arrow", whole.clone(), "say `input_format parquet`"),
+        ("j.arrow", whole.clone(), "say `-i parquet`"),
     ] {
         let files = Files::new().with(name, content);
         let error = windows_of(&files, options()).unwrap_err();
@@ -248,12 +248,12 @@ fn files_of_other_programs_are_refused_with_what_helps() {
         (
             "excel.csv",
             b"sep=;\r\nid;text\r\n1;a\r\n",
-            "csv_delimiter ';'",
+            "--csv-delimiter ';'",
         ),
         (
             "excel.csv",
             b"\"sep=\t\"\r\nid\ttext\r\n1\ta\r\n",
-            "csv_delimiter '\\t'",
+            "--csv-delimiter '\\t'",
         ),
         ("excel.csv", b"id,text\n1,caf\xe9\n", "WINDOWS-1252"),
         ("caf\u{e9}.txt", b"caf\xe9 \x93a\x94\n", "WINDOWS-1252"),

@@ -69,9 +69,7 @@ fn a_format_that_nothing_tells_must_be_named() {
     let files = Files::new().with("a.dat", "a\n");
     let error = files.open(options()).err().unwrap();
     assert!(error.kind() == ErrorKind::Usage);
-    assert!(
-        error.to_string().contains("a.dat") && error.to_string().contains("`input_format text`")
-    );
+    assert!(error.to_string().contains("a.dat") && error.to_string().contains("`-i text`"));
 
     let named = |format| InputOptions {
         format: Some(format),
@@ -167,13 +165,13 @@ fn options_that_contradict_each_other_are_refused() {
     let text = Files::new().with("a.txt", "");
     let jsonl = Files::new().with("a.jsonl", "");
     for (files, options, expected) in [
-        (&jsonl, keeping(&["id"]), "id_type"),
+        (&jsonl, keeping(&["id"]), "--id-type"),
         (&jsonl, keeping(&["a", "a:int"]), "twice"),
         (&text, keeping(&["text", "lang"]), "a.txt is read as text"),
         (
             &text,
             keeping(&["text:int"]),
-            "`keep text:int` needs fields",
+            "`--keep text:int` needs fields",
         ),
         (
             &text,
@@ -181,7 +179,7 @@ fn options_that_contradict_each_other_are_refused() {
                 max_record_bytes: 0,
                 ..options()
             },
-            "max_record_bytes",
+            "--max-record-bytes",
         ),
         (
             &text,
@@ -243,12 +241,12 @@ fn standard_input_is_text_unless_it_looks_like_jsonl() {
     let input = b"{\"text\":\"a\"}\n";
     for (input, words) in [
         (&input[..], "with the field `text`"),
-        (b"{\"body\":1}\n", "`text_field`"),
+        (b"{\"body\":1}\n", "`--text-field`"),
     ] {
         let error = from_stdin(input, options()).unwrap_err();
         assert!(error.kind() == ErrorKind::Usage);
         let error = error.to_string();
-        for words in [words, "`input_format jsonl`", "`input_format text`"] {
+        for words in [words, "`-i jsonl`", "`-i text`"] {
             assert!(error.contains(words), "{error}");
         }
     }

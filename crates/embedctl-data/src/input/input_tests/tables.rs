@@ -297,7 +297,7 @@ fn tables_and_lines_follow_one_another() {
     let error = failure(windows_of(&files, keeping(&["when"])));
     assert!(
         error.contains("b.jsonl: the kept column `when` has the type Timestamp")
-            && error.contains("`keep when:string`"),
+            && error.contains("`--keep when:string`"),
         "{error}"
     );
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::output::tests::support::*;
 use crate::output::{
     Calibration, Compression, Destination, Dtype, Forms, OutputFormat, OutputOptions, RunFiles,
-    VectorType, create, read_vectors,
+    RunOutput, VectorType, create, read_vectors,
 };
 use crate::record::{RowVectors, Rows};
 use arrow::buffer::NullBuffer;
@@ -45,7 +45,7 @@ fn write_reference(options: &OutputOptions) -> Result<()> {
     let (count, width) = (vectors.len(), vectors[0].len());
     let files = RunFiles::new();
     let mut writer = create(
-        options,
+        &options.clone().into(),
         &Forms::dense(&[width]),
         names(),
         &id_schema(),
@@ -176,7 +176,7 @@ fn ranges_come_from_vectors_in_any_format_and_from_what_states_them() {
     for ending in ["parquet", "arrow", "arrows", "jsonl.gz", "fbin", "pgcopy"] {
         let path = at(&folder, &format!("calibration.{ending}"));
         let mut writer = create(
-            &options(&path),
+            &options(&path).into(),
             &Forms::dense(&[19]),
             names(),
             &id_schema(),
@@ -216,7 +216,7 @@ fn a_calibration_that_cannot_be_is_refused_with_the_remedy() {
     write(&options(&narrow), 3).unwrap();
     let nan = json!({"min": [0.0], "max": [f32::NAN]}).to_string();
     let cases: Vec<(Option<PathBuf>, &str)> = vec![
-        (None, "needs calibration FILE"),
+        (None, "needs --calibration FILE"),
         (Some(at(&folder, "missing.npy")), "missing.npy"),
         (Some(of_ints), "neither a vector of float32"),
         (
@@ -272,7 +272,7 @@ fn what_float16_cannot_hold_is_an_error_and_no_infinity() {
     let path = at(&folder, "out.npy");
     let options = of_dtype(&path, Dtype::F16);
     let mut writer = create(
-        &options,
+        &options.clone().into(),
         &Forms::dense(&[2]),
         names(),
         &id_schema(),
@@ -303,12 +303,12 @@ fn missing_vectors_are_null_where_there_are_nulls() {
     ];
     for format in all {
         let path = at(&folder, &format!("out.{format}"));
-        let options = OutputOptions {
+        let output = RunOutput {
             nullable: true,
-            ..options(&path)
+            ..options(&path).into()
         };
         let writer = create(
-            &options,
+            &output,
             &Forms::dense(&[2]),
             names(),
             &id_schema(),
@@ -351,12 +351,15 @@ fn nullable_vectors_are_lists_of_variable_length_in_parquet_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = at(&folder, &format!("out.{format}"));
         let options = OutputOptions {
-            nullable,
             vector_type: named,
             ..options(&path)
         };
-        assert_eq!(options.resolved_vector_type(), expected);
-        let encoding = VectorEncoding::new(&options, &Forms::dense(&[2])).unwrap();
+        assert_eq!(options.resolved_vector_type(nullable), expected);
+        let output = RunOutput {
+            nullable,
+            ..options.into()
+        };
+        let encoding = VectorEncoding::new(&output, &Forms::dense(&[2])).unwrap();
         let field = encoding.fields().next().unwrap();
         let is_fixed = matches!(field.data_type(), DataType::FixedSizeList(..));
         assert_eq!(is_fixed, expected == Fixed, "{format} {nullable} {named:?}");
@@ -373,7 +376,7 @@ fn several_widths_are_columns_of_their_own_and_no_matrix() {
             ..options(&path)
         };
         let writer = create(
-            &options,
+            &options.clone().into(),
             &Forms::dense(&[1, 3]),
             names(),
             &id_schema(),
@@ -409,7 +412,7 @@ fn options_that_mean_nothing_in_a_format_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |options: OutputOptions, word: &str| {
         let writer = create(
-            &options,
+            &options.clone().into(),
             &Forms::dense(&[2]),
             names(),
             &id_schema(),
@@ -426,7 +429,7 @@ fn options_that_mean_nothing_in_a_format_are_refused() {
                 vector_type,
                 ..to(name)
             },
-            "vector_type",
+            "--vector-type",
         );
     }
     let embedding_field = Some("v".to_owned());
@@ -443,7 +446,7 @@ fn options_that_mean_nothing_in_a_format_are_refused() {
             embedding_field,
             ..to("o.fbin")
         },
-        "embedding_field",
+        "--embedding-field",
     );
     assert_eq!(listing(folder.path()), Vec::<String>::new());
 }

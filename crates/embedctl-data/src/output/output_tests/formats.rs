@@ -11,8 +11,8 @@ use crate::output::proof::{Proof, prove};
 use crate::output::tests::support::*;
 use crate::output::{
     ChosenVectors, Compression, Destination, Dtype, Finish, Forms, OutputFormat, OutputOptions,
-    RowForm, RunFiles, TemporaryVectors, VectorKind, create, provenance as provenance_of,
-    read_vectors,
+    RowForm, RunFiles, RunOutput, TemporaryVectors, VectorKind, create,
+    provenance as provenance_of, read_vectors,
 };
 use crate::record::{RowVectors, Rows};
 use arrow::array::{Array, RecordBatch, RecordBatchOptions};
@@ -34,7 +34,7 @@ fn json_lines(path: &Path) -> Vec<Value> {
 pub(super) fn write_kept(path: &Path, first: usize) {
     let schema = kept_batch().schema();
     let mut writer = create(
-        &options(path),
+        &options(path).into(),
         &Forms::dense(&[2]),
         names(),
         &schema,
@@ -75,7 +75,14 @@ fn every_format_is_complete_and_reads_back_what_it_wrote() {
             true => RowForm::of_kind(VectorKind::Sparse, 8).into(),
             false => Forms::dense(&[8]),
         };
-        let mut writer = create(&options, &forms, names(), &id_schema(), &RunFiles::new()).unwrap();
+        let mut writer = create(
+            &options.clone().into(),
+            &forms,
+            names(),
+            &id_schema(),
+            &RunFiles::new(),
+        )
+        .unwrap();
         writer
             .write(match is_sparse {
                 true => sparse_rows(0, 5, 8),
@@ -120,12 +127,12 @@ fn sparse_vectors_are_read_back_in_full() {
     let all = OutputFormat::all().filter(|format| format.facts().holds(VectorKind::Sparse));
     for format in all {
         let path = at(&folder, &format!("out.{format}"));
-        let options = OutputOptions {
+        let output = RunOutput {
             nullable: !format.is_matrix(),
-            ..options(&path)
+            ..options(&path).into()
         };
         let forms = RowForm::of_kind(VectorKind::Sparse, 8).into();
-        let mut writer = create(&options, &forms, names(), &id_schema(), &RunFiles::new()).unwrap();
+        let mut writer = create(&output, &forms, names(), &id_schema(), &RunFiles::new()).unwrap();
         let missing = NullBuffer::from(vec![true, false, true]);
         writer
             .write(Rows {
@@ -168,14 +175,20 @@ fn rows_of_several_widths_are_read_back_whole() {
                 ..forced(&path)
             };
             let forms = Forms::dense(&[3, 5]);
-            let mut writer =
-                create(&options, &forms, names(), &id_schema(), &RunFiles::new()).unwrap();
+            let mut writer = create(
+                &options.clone().into(),
+                &forms,
+                names(),
+                &id_schema(),
+                &RunFiles::new(),
+            )
+            .unwrap();
             for first in [0, 4] {
                 writer.write(id_rows(first, 4, 8)).unwrap();
             }
             finish(writer, id_schema()).unwrap();
             let file = Readable::file(&path).unwrap();
-            let kinds = options.names(&forms, 1).unwrap().vectors;
+            let kinds = RunOutput::from(options).names(&forms, 1).unwrap().vectors;
             let mut temporary = TemporaryVectors::default();
             let mut chosen = ChosenVectors::open(&file, format, &kinds, &mut temporary).unwrap();
             assert_eq!(chosen.rows(), 8, "{format}");
@@ -225,7 +238,14 @@ fn rows_without_columns_of_records_are_written_in_every_format() {
             let rows_of = RecordBatchOptions::new().with_row_count(Some(3));
             let columns =
                 RecordBatch::try_new_with_options(Arc::clone(&nothing), Vec::new(), &rows_of);
-            let mut writer = create(&options, &forms, names(), &nothing, &RunFiles::new()).unwrap();
+            let mut writer = create(
+                &options.clone().into(),
+                &forms,
+                names(),
+                &nothing,
+                &RunFiles::new(),
+            )
+            .unwrap();
             writer
                 .write(Rows {
                     columns: columns.unwrap(),
@@ -307,7 +327,7 @@ fn jsonl_numbers_read_back_equal() {
         -1e-7,
     ];
     let mut writer = create(
-        &options(&path),
+        &options(&path).into(),
         &Forms::dense(&[8]),
         names(),
         &id_schema(),
@@ -373,7 +393,7 @@ fn one_source_needs_no_file_column() {
     let folder = tempfile::tempdir().unwrap();
     let path = at(&folder, "out.npy");
     let mut writer = create(
-        &options(&path),
+        &options(&path).into(),
         &Forms::dense(&[2]),
         ["-".to_string()].into(),
         &id_schema(),
@@ -394,7 +414,7 @@ fn no_rows_make_a_valid_file() {
     for name in ["out.parquet", "out.arrow", "out.npy", "out.jsonl"] {
         let schema = kept_batch().schema();
         let writer = create(
-            &options(&at(&folder, name)),
+            &options(&at(&folder, name)).into(),
             &Forms::dense(&[384]),
             names(),
             &schema,
@@ -427,7 +447,7 @@ fn names_that_are_taken_are_refused_before_any_work() {
     let refused = |file: &str, fields: &[&str], sources: usize| {
         let sources = vec![String::new(); sources].into();
         let result = create(
-            &options(&at(&folder, file)),
+            &options(&at(&folder, file)).into(),
             &Forms::dense(&[2]),
             sources,
             &schema(fields),
@@ -506,24 +526,24 @@ fn columns_of_every_kind_and_width_take_their_names() {
             OutputFormat::Arrow,
             OutputFormat::Arrows,
         ] {
-            let options = OutputOptions {
+            let output = RunOutput::from(OutputOptions {
                 format: Some(format),
                 ..options.clone()
-            };
+            });
             for (names, is_free) in [(taken, false), (free, true)] {
                 for name in names {
                     let field = Field::new(*name, DataType::Utf8, true);
-                    let checked = options.check_names(&forms, &Schema::new(vec![field]), 1);
+                    let checked = output.check_names(&forms, &Schema::new(vec![field]), 1);
                     let said = checked.map_err(|error| error.to_string());
                     assert_eq!(said.is_ok(), is_free, "{format} {forms:?} {name}: {said:?}");
                 }
             }
         }
     }
-    let same = OutputOptions {
+    let same = RunOutput::from(OutputOptions {
         format: Some(JSONL),
         ..OutputOptions::default()
-    };
+    });
     let twice = Forms::dense(&[4, 4]);
     assert!(same.check_names(&twice, &Schema::empty(), 1).is_err());
 }
@@ -578,7 +598,7 @@ fn the_format_comes_from_f_or_the_ending() {
     ] {
         let message = format(path(name), None).unwrap_err().to_string();
         assert!(
-            message.contains(name) && message.contains("output_format"),
+            message.contains(name) && message.contains(" -f"),
             "{message}"
         );
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::formats::write_kept;
 use crate::output::tests::support::*;
-use crate::output::{Destination, Forms, OutputOptions, RunFiles, VectorType, create};
+use crate::output::{Destination, Forms, OutputOptions, RunFiles, RunOutput, VectorType, create};
 use crate::record::Rows;
 use arrow::array::{
     Array, ArrayRef, AsArray, DictionaryArray, Int64Array, ListArray, RecordBatch, StringArray,
@@ -106,7 +106,7 @@ fn types_stay_as_they_are_but_dictionaries_in_a_file() {
         let path = at(&folder, name);
         let schema = nested(0).schema();
         let mut writer = create(
-            &options(&path),
+            &options(&path).into(),
             &Forms::dense(&[2]),
             names(),
             &schema,
@@ -146,11 +146,14 @@ fn lists_of_any_length_and_missing_vectors() {
     let options = OutputOptions {
         vector_type: Some(VectorType::List),
         embedding_field: Some("vektor".to_owned()),
-        nullable: true,
         ..OutputOptions::new(Destination::Path(path.clone()))
     };
+    let output = RunOutput {
+        nullable: true,
+        ..options.into()
+    };
     let mut writer = create(
-        &options,
+        &output,
         &Forms::dense(&[2]),
         names(),
         &id_schema(),
@@ -204,7 +207,7 @@ fn a_file_without_rows_has_its_schema() {
     let path = at(&folder, "out.feather");
     let schema = Schema::new(vec![Field::new("id", DataType::Int64, true)]);
     let writer = create(
-        &options(&path),
+        &options(&path).into(),
         &Forms::dense(&[3]),
         names(),
         &schema,

@@ -128,7 +128,7 @@ fn every_kept_type_is_written_or_refused_with_the_formats_that_hold_it() {
                 ..forced(&path)
             };
             let Ok(mut writer) = create(
-                &options,
+                &options.clone().into(),
                 &Forms::dense(&[8]),
                 names(),
                 &schema,
@@ -146,7 +146,7 @@ fn every_kept_type_is_written_or_refused_with_the_formats_that_hold_it() {
                     assert_eq!(error.kind(), ErrorKind::Usage, "{format}: {error}");
                     let words = chain(&error);
                     assert!(words.contains("keep odd"), "{format}: {words}");
-                    let advised = words.split("output_format ").skip(1);
+                    let advised = words.split("-f ").skip(1);
                     let advised = advised.filter_map(|rest| rest.split([',', ' ', ';']).next());
                     let advised: Vec<&str> = advised.collect();
                     for other in OutputFormat::all() {

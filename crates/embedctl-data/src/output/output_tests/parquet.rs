@@ -4,16 +4,20 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
+use ::parquet::arrow::ArrowWriter;
 use ::parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use ::parquet::file::metadata::ParquetMetaData;
+use ::parquet::file::properties::WriterProperties;
 use serde_json::Value;
 
 use super::formats::write_kept;
 use crate::output::tests::support::*;
-use crate::output::{Forms, OutputOptions, RunFiles, create};
+use crate::output::{Forms, OutputOptions, RunFiles, create, read_vectors};
 use arrow::array::*;
 use arrow::compute::{concat_batches, take};
 use arrow::datatypes::{DataType, Field, Float32Type, Int8Type, IntervalUnit, Schema};
+use embedctl_common::error::Error;
+use embedctl_storage::Readable;
 
 pub(super) fn read_parquet(path: &Path) -> (RecordBatch, Arc<ParquetMetaData>) {
     let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap();
@@ -83,7 +87,7 @@ fn parquet_is_cut_into_row_groups() {
     let path = at(&folder, "out.parquet");
     // 4096 dimensions make 4096 rows of 64 MiB.
     let mut writer = create(
-        &options(&path),
+        &options(&path).into(),
         &Forms::dense(&[4096]),
         names(),
         &id_schema(),
@@ -118,7 +122,7 @@ fn long_kept_texts_close_a_row_group_early() {
         Field::new("text", DataType::Utf8, true),
     ]));
     let mut writer = create(
-        &options(&path),
+        &options(&path).into(),
         &Forms::dense(&[2]),
         names(),
         &schema,
@@ -161,7 +165,7 @@ fn a_type_that_parquet_lacks_is_refused_by_the_fields_name() {
     ];
     let schema = Arc::new(Schema::new(fields));
     let mut writer = create(
-        &options(&path),
+        &options(&path).into(),
         &Forms::dense(&[2]),
         names(),
         &schema,
@@ -173,7 +177,7 @@ fn a_type_that_parquet_lacks_is_refused_by_the_fields_name() {
     let batch = RecordBatch::try_new(schema.clone(), columns.collect()).unwrap();
     let message = chain(&writer.write(rows(batch, 0, 2)).unwrap_err());
     assert!(
-        message.contains("keep span") && message.contains("output_format arrow"),
+        message.contains("keep span") && message.contains("-f arrow"),
         "{message}"
     );
 }
@@ -253,7 +257,7 @@ fn times_that_parquet_has_no_type_for_are_times_for_every_reader() {
     assert!(
         error.contains("id: ")
             && error.contains("9223372036854775807")
-            && error.contains("output_format arrow"),
+            && error.contains("-f arrow"),
         "{error}"
     );
 }
@@ -282,7 +286,7 @@ fn the_first_rows_decide_the_columns_types() {
         .into();
     let early = Arc::new(Schema::new(early));
     let mut writer = create(
-        &options(&path),
+        &options(&path).into(),
         &Forms::dense(&[2]),
         names(),
         &early,
@@ -295,4 +299,52 @@ fn the_first_rows_decide_the_columns_types() {
     finish(writer, early).unwrap();
     let (batch, _) = read_parquet(&path);
     assert_eq!(batch.column(2).data_type(), &DataType::Int64);
+}
+
+#[test]
+fn vectors_of_many_row_groups_come_in_order_and_end_where_the_taker_ends() {
+    const ROWS: u64 = 50;
+    let folder = tempfile::tempdir().unwrap();
+    let path = at(&folder, "out.parquet");
+    let numbers: Float32Array = (0..ROWS).flat_map(|row| vector(row as usize, 2)).collect();
+    let item = Arc::new(Field::new("item", DataType::Float32, false));
+    let lists = FixedSizeListArray::new(item, 2, Arc::new(numbers), None);
+    let batch = RecordBatch::try_from_iter([("embedding", Arc::new(lists) as ArrayRef)]).unwrap();
+    let properties = WriterProperties::builder()
+        .set_max_row_group_row_count(Some(3))
+        .build();
+    let file = File::create(&path).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    let file = Readable::file(&path).unwrap();
+    for end in [0, 1, 7, 20, ROWS] {
+        let mut next = 0;
+        let read = read_vectors(&file, &mut |found| {
+            if next == end {
+                return Err(Error::usage("enough"));
+            }
+            assert_eq!(found.row, next);
+            assert_eq!(found.values, vector(next as usize, 2));
+            next += 1;
+            Ok(())
+        });
+        assert_eq!(next, end);
+        assert_eq!(read.is_ok(), end == ROWS, "{end}");
+    }
+    // A row group that is damaged is an error after those before it.
+    let (start, length) = {
+        let (_, metadata) = read_parquet(&path);
+        metadata.row_group(9).column(0).byte_range()
+    };
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[start as usize..(start + length) as usize].fill(0xff);
+    std::fs::write(&path, bytes).unwrap();
+    let mut found = 0;
+    let read = read_vectors(&Readable::file(&path).unwrap(), &mut |_| {
+        found += 1;
+        Ok(())
+    });
+    assert!(read.unwrap_err().to_string().contains("damaged"));
+    assert_eq!(found, 27);
 }

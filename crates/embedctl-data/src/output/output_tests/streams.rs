@@ -108,7 +108,7 @@ fn npy_needs_a_file() {
     let fifo = at(&folder, "fifo.npy");
     make_fifo(&fifo);
     let error = writer(&options(&fifo)).err().unwrap();
-    assert!(error.kind() == ErrorKind::Usage && error.to_string().contains("output_format"));
+    assert!(error.kind() == ErrorKind::Usage && error.to_string().contains("-f "));
     let stdout = with_format(
         OutputOptions::new(crate::output::Destination::Stdout),
         OutputFormat::Npy,

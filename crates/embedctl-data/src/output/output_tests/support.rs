@@ -137,7 +137,13 @@ pub(crate) fn writer_of(
     options: &OutputOptions,
     files: &RunFiles,
 ) -> Result<Box<dyn VectorWriter>> {
-    create(options, &Forms::dense(&[2]), names(), &id_schema(), files)
+    create(
+        &options.clone().into(),
+        &Forms::dense(&[2]),
+        names(),
+        &id_schema(),
+        files,
+    )
 }
 
 pub(crate) fn provenance() -> Value {

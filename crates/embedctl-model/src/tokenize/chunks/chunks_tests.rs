@@ -277,9 +277,9 @@ fn settings_that_cannot_be_met_are_refused() {
     assert_eq!(most, tokenizer.text_tokens);
     assert_eq!(asked(Some(most), most - 1).unwrap().overlap, most - 1);
     for (tokens, overlap, option) in [
-        (Some(most + 1), 0, "chunk_tokens"),
-        (None, most, "chunk_overlap"),
-        (Some(10), 10, "chunk_overlap"),
+        (Some(most + 1), 0, "--chunk-tokens"),
+        (None, most, "--chunk-overlap"),
+        (Some(10), 10, "--chunk-overlap"),
     ] {
         let error = asked(tokens, overlap).unwrap_err().to_string();
         assert!(error.contains(option), "{error}");
