@@ -59,6 +59,7 @@ use crate::engine::{EngineInfo, LoadedModel, Resolved};
 use crate::error::Result;
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{JobOptions, folder_format};
+use crate::model::score::ScoreKind;
 use crate::model::{Dimensions, Model};
 use crate::named::named;
 use crate::output::{Forms, OutputFormat, OutputOptions, RunFiles, RunOutput};
@@ -192,6 +193,15 @@ pub enum ScoredTexts {
     Single,
     /// A pair of texts.
     Pairs,
+}
+
+impl ScoredTexts {
+    fn of(scores: &ScoreKind) -> Self {
+        match scores.pairs {
+            true => Self::Pairs,
+            false => Self::Single,
+        }
+    }
 }
 
 /// The results of a finished run.

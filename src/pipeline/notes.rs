@@ -1,9 +1,9 @@
 //! Notes about a run whose output is finished: choices that were made for the user, and what may surprise.
 
-use super::EmbedOptions;
 use super::sink::ProvenanceBuilder;
 use crate::engine::{self, LoadedModel};
 use crate::model::{Model, ModelOptions, Step};
+use crate::output::OutputOptions;
 use crate::record::SourceNames;
 use crate::setting::{CALIBRATION, DTYPE, NORMALIZE, PROMPT, PROMPT_NAME};
 
@@ -18,7 +18,7 @@ const SHOWN: usize = 40;
 pub(super) fn notes(
     made: &ProvenanceBuilder<'_>,
     loaded: &LoadedModel,
-    options: &EmbedOptions,
+    output: &OutputOptions,
     earlier: Vec<String>,
     all: bool,
 ) -> Vec<String> {
@@ -26,7 +26,7 @@ pub(super) fn notes(
     let mut notes = engine::notes(&made.model, loaded.weights());
     notes.extend(prompt(&made.model, asked));
     notes.extend(length(&made.model, asked));
-    notes.extend(ranges(options));
+    notes.extend(ranges(output));
     notes.extend(earlier);
     if !all {
         notes.push(
@@ -93,8 +93,7 @@ fn length(model: &Model, asked: &ModelOptions) -> Option<String> {
 }
 
 /// That the ranges of int8 come from few vectors.
-fn ranges(options: &EmbedOptions) -> Option<String> {
-    let output = &options.output;
+fn ranges(output: &OutputOptions) -> Option<String> {
     let dtype = output.dtype.filter(|dtype| dtype.needs_ranges())?;
     let few = output.calibration.as_ref()?.vectors()?;
     (few < ENOUGH_FOR_RANGES).then(|| {

@@ -179,22 +179,16 @@ impl Run {
         };
         let columns =
             |records: &Schema| columns(&self.output, &self.forms, &extra, names.len(), records);
-        let end = match threads.settle_all(&mut ledger, written.as_ref(), &columns) {
-            Ok(end) => end,
-            // A job keeps its embedded rows if the run fails.
-            Err(error) => {
-                ledger.sink.salvage(&made);
-                return Err(error);
-            }
-        };
+        let end = threads.settle_all(&mut ledger, written.as_ref(), &columns);
+        // A job keeps its embedded rows if the run fails.
+        let end = end.inspect_err(|_| ledger.sink.salvage(&made))?;
         drop(threads);
 
         // A shard may have no share of the input.
-        let is_shard = self.options.job.shard.count > 1;
-        let is_empty_shard = end.read == 0 && is_shard;
-        let is_empty = end.read == 0 && !is_shard;
-        let may_be_empty = !self.options.fail_on_empty || before.has_rows || is_empty_shard;
-        ledger.check(end.read, may_be_empty)?;
+        let has_no_share = end.read == 0 && self.options.job.shard.count > 1;
+        let has_rows = before.has_rows || has_no_share;
+        ledger.check(end.read, !self.options.fail_on_empty || has_rows)?;
+        let empty = (end.read == 0 && !has_rows).then(|| empty_input(&names));
         if cancel.is_cancelled() && !ledger.sink.outlives_its_run() {
             return Err(Error::interrupted());
         }
@@ -209,12 +203,10 @@ impl Run {
         let all = (clocks.write).time(|| sink.finish(end, schema, &counts, &made))?;
         progress.published();
 
-        let mut notes = notes(&made, &loaded, &self.options, before.notes, all);
+        let mut notes = notes(&made, &loaded, &self.output.options, before.notes, all);
         let scores = model.config.kind.scores().is_some();
         notes.extend(tally.notes(&self.options.input, scores));
-        if is_empty && !before.has_rows {
-            notes.push(empty_input(&names));
-        }
+        notes.extend(empty);
         Ok(Summary {
             chunks: self.chunked.map(|_| counts.rows),
             empty: tally.empty.count,
@@ -225,10 +217,7 @@ impl Run {
             engine: made.info(),
             model: model.id.clone(),
             dimensions: model.config.vectors(),
-            scored: model.config.kind.scores().map(|scores| match scores.pairs {
-                true => ScoredTexts::Pairs,
-                false => ScoredTexts::Single,
-            }),
+            scored: model.config.kind.scores().map(ScoredTexts::of),
             sparse: model.config.sparse().is_some(),
             multi: model.config.multi().is_some(),
             threads: loaded.threads(),

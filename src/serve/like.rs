@@ -13,7 +13,7 @@ use crate::input::{InputOptions, Source};
 use crate::inspect::{self, QUERY_PROMPT, RecordedModel, Verification};
 use crate::job::State;
 use crate::model::{ModelOptions, TextTask, VectorKind};
-use crate::output::{self, Dtype, OutputFormat, RowForm};
+use crate::output::{self, Dtype, OutputFormat};
 use crate::setting::{LIKE, MAX_ACTIVE_DIMS, MODEL, PROMPT, Setting, TASK, VECTORS, VERIFY};
 use crate::storage::{Location, Readable, Storage};
 
@@ -384,11 +384,12 @@ impl LikeFile {
     /// If its rows cannot be compared with queries.
     pub(super) fn rows(&self, served: &ModelCard) -> Result<Option<LikeRows>> {
         let queries = &self.queries;
-        let takes_prompt = match served.form {
-            RowForm::Dense(_) => !queries.has_prompt() && queries.task.is_none(),
-            RowForm::Sparse(_) => false,
-            RowForm::Scores(_) | RowForm::Tokens(_) => return Ok(None),
-        };
+        let kind = served.form.kind();
+        if !kind.is_some_and(VectorKind::is_one_per_row) {
+            return Ok(None);
+        }
+        let takes_prompt =
+            !served.form.is_sparse() && !queries.has_prompt() && queries.task.is_none();
         let has_query_prompt = takes_prompt && served.prompts.contains_key(QUERY_PROMPT);
         LikeRows::open(&self.path, queries.kind, has_query_prompt)
     }

@@ -19,7 +19,7 @@ use crate::cancel::CancelToken;
 use crate::device;
 use crate::engine::{EngineInfo, LoadedModel};
 use crate::error::{Error, Result};
-use crate::input::RecordReader;
+use crate::input::{InputOptions, RecordReader};
 use crate::model::Dimensions;
 use crate::pipeline::{CutRemedy, CutTokens, RunPlan};
 use crate::record::{RowVectors, Texts};
@@ -157,16 +157,7 @@ pub fn survey(plan: &RunPlan, limit: Option<u64>, cancel: &CancelToken) -> Resul
     let load = began.elapsed();
     let own = plan.for_model(embedder.model())?;
     let output = own.output().clone();
-    let mut input = options.record_options();
-    if let Some(limit) = limit {
-        // Reads ahead no more than needed.
-        input.window_rows = input
-            .window_rows
-            .min(usize::try_from(limit).unwrap_or(usize::MAX));
-        if input.sample.is_none() {
-            input.limit = Some(input.limit.map_or(limit, |most| most.min(limit)));
-        }
-    }
+    let input = limited(options.record_options(), limit);
     let mut reader = RecordReader::open(&options.sources, input)?;
     let chunking = options.chunking.as_ref();
     let chunked = chunking
@@ -250,6 +241,19 @@ pub fn survey(plan: &RunPlan, limit: Option<u64>, cancel: &CancelToken) -> Resul
         memory_left,
         measured,
     })
+}
+
+/// Reads so many records, and ahead no more than needed.
+fn limited(mut input: InputOptions, limit: Option<u64>) -> InputOptions {
+    let Some(limit) = limit else {
+        return input;
+    };
+    let rows = usize::try_from(limit).unwrap_or(usize::MAX);
+    input.window_rows = input.window_rows.min(rows);
+    if input.sample.is_none() {
+        input.limit = Some(input.limit.map_or(limit, |most| most.min(limit)));
+    }
+    input
 }
 
 /// Embeds texts for a moment; the vectors of the first ones.

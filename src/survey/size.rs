@@ -1,13 +1,12 @@
 //! The size of an output, from some rows that are written to a temporary folder.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use crate::atomic::private_folder;
 use crate::error::{Error, Result};
 use crate::output::{self, Destination, Finish, Forms, OutputOptions, RunFiles, RunOutput};
-use crate::record::{RowVector, RowVectors, Rows, SourceNames};
+use crate::record::{RowVectors, Rows, SourceNames};
 
 /// Bytes of an output's provenance, about.
 const PROVENANCE: usize = 3000;
@@ -110,11 +109,8 @@ pub(super) fn distinct(vectors: &RowVectors, numbers: impl Iterator<Item = usize
         }
         let bits = SeededBits(number as u64);
         let other = bits.of(u64::MAX) as usize % vectors.len();
-        let made = mixed(
-            vectors.get(number % vectors.len()),
-            vectors.get(other),
-            &bits,
-        );
+        let one = vectors.get(number % vectors.len());
+        let made = one.mixed(vectors.get(other), &|place| bits.at(place));
         all.push(made.get(0));
     }
     all
@@ -134,51 +130,6 @@ impl SeededBits {
         let noise = f32::from((bits >> 8) as u16) / f32::from(u16::MAX);
         (bits & 1 == 1, 1.0 + (noise - 0.5) / 256.0)
     }
-}
-
-/// A row made of two: each component of one of them, a little changed.
-fn mixed(one: RowVector<'_>, other: RowVector<'_>, bits: &SeededBits) -> RowVectors {
-    let components = |one: &[f32], other: &[f32]| -> Vec<f32> {
-        let others = other.iter().cycle();
-        let pairs = one.iter().zip(others).enumerate();
-        pairs
-            .map(|(place, (&one, &other))| {
-                let (takes_other, factor) = bits.at(place);
-                factor * if takes_other { other } else { one }
-            })
-            .collect()
-    };
-    let mut made = one.no_rows();
-    match (one, other) {
-        (RowVector::Dense(one), RowVector::Dense(other)) => {
-            made.push(RowVector::Dense(&components(one, other)));
-        }
-        (RowVector::Multi(one), RowVector::Multi(other)) => {
-            let values = components(one.values, other.values);
-            made.push(RowVector::of_tokens(one.width, &values));
-        }
-        (RowVector::Sparse(one), RowVector::Sparse(other)) => {
-            let of_one = one.entries().filter(|(term, _)| !bits.at(*term as usize).0);
-            let of_other = other
-                .entries()
-                .filter(|(term, _)| bits.at(*term as usize).0);
-            let entries: BTreeMap<u32, f32> = of_one.chain(of_other).collect();
-            if let RowVectors::Sparse(rows) = &mut made {
-                let changed = entries.into_iter();
-                rows.push_entries(
-                    changed.map(|(term, weight)| (term, weight * bits.at(term as usize).1)),
-                );
-            }
-        }
-        (RowVector::Several(one), RowVector::Several(other)) => {
-            let kinds = one.vectors().zip(other.vectors());
-            return RowVectors::Several(
-                kinds.map(|(one, other)| mixed(one, other, bits)).collect(),
-            );
-        }
-        (one, _) => made.push(one), // rows of one model have one form
-    }
-    made
 }
 
 #[cfg(test)]

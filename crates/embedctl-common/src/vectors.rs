@@ -5,6 +5,7 @@ mod multi;
 mod sparse;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 pub use form::{EMBEDDING, FormColumns, Forms, RowForm, Terms, VectorKind};
 pub use multi::{MultiRow, MultiRows};
@@ -311,6 +312,12 @@ impl<'a> RowVector<'a> {
         }
     }
 
+    /// A sparse vector of these entries.
+    #[must_use]
+    pub fn of_entries(indices: &'a [u32], values: &'a [f32]) -> Self {
+        Self::Sparse(SparseRow { indices, values })
+    }
+
     /// Vectors of tokens, so wide.
     #[must_use]
     pub fn of_tokens(width: usize, values: &'a [f32]) -> Self {
@@ -398,6 +405,47 @@ impl<'a> RowVector<'a> {
             Self::Multi(row) => vec![row.values],
             Self::Several(row) => row.vectors().flat_map(|it| it.values()).collect(),
         }
+    }
+
+    /// A row made of two of one form. `at` says of each component whether it is the other row's, and a factor.
+    pub fn mixed(self, other: RowVector<'_>, at: &dyn Fn(usize) -> (bool, f32)) -> RowVectors {
+        let components = |one: &[f32], other: &[f32]| -> Vec<f32> {
+            let pairs = one.iter().zip(other.iter().cycle()).enumerate();
+            let mixed = pairs.map(|(place, (&one, &other))| {
+                let (takes_other, factor) = at(place);
+                factor * if takes_other { other } else { one }
+            });
+            mixed.collect()
+        };
+        let mut made = self.no_rows();
+        match (self, other) {
+            (Self::Dense(one), RowVector::Dense(other)) => {
+                made.push(RowVector::Dense(&components(one, other)));
+            }
+            (Self::Multi(one), RowVector::Multi(other)) => {
+                let values = components(one.values, other.values);
+                made.push(RowVector::of_tokens(one.width, &values));
+            }
+            (Self::Sparse(one), RowVector::Sparse(other)) => {
+                let is_of_other = |term: u32| at(term as usize).0;
+                let of_one = one.entries().filter(|(term, _)| !is_of_other(*term));
+                let of_other = other.entries().filter(|(term, _)| is_of_other(*term));
+                let entries: BTreeMap<u32, f32> = of_one.chain(of_other).collect();
+                if let RowVectors::Sparse(rows) = &mut made {
+                    let factor = |term: u32| at(term as usize).1;
+                    let changed = entries.into_iter();
+                    rows.push_entries(changed.map(|(term, weight)| (term, weight * factor(term))));
+                }
+            }
+            (Self::Several(one), RowVector::Several(other)) => {
+                let kinds = one.vectors().zip(other.vectors());
+                return RowVectors::Several(
+                    kinds.map(|(one, other)| one.mixed(other, at)).collect(),
+                );
+            }
+            (one, _) => made.push(one),
+        }
+        made
     }
 
     /// The sparse vector, if it is one or there is one among several kinds.

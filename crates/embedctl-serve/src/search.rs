@@ -6,7 +6,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::setting::{API_KEY_FILE, LIKE};
-use embedctl_common::vectors::{RowForm, RowVector, SparseRow};
+use embedctl_common::vectors::RowVector;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{ApiError, ApiRefusal};
@@ -72,9 +72,9 @@ pub(crate) async fn search(
             param: "query",
         };
         // Of a sparse vector, all entries are compared.
-        let width = match app.card().form {
-            RowForm::Sparse(_) => None,
-            _ => Some(rows::width(app, corpus.width())?),
+        let width = match app.card().form.is_sparse() {
+            true => None,
+            false => Some(rows::width(app, corpus.width())?),
         };
         Ok((rows::prepare(app, wanted)?, width, prompt, most))
     };
@@ -98,7 +98,7 @@ pub(crate) async fn search(
             let _held = (room, turn);
             let (indices, values) = (&indices[..], &values[..]);
             let query = match is_sparse {
-                true => RowVector::Sparse(SparseRow { indices, values }),
+                true => RowVector::of_entries(indices, values),
                 false => RowVector::Dense(values),
             };
             let found = corpus(&app)?.nearest(query, most, &cancel);

@@ -116,6 +116,12 @@ pub struct FormColumns {
 }
 
 impl RowForm {
+    /// Whether rows are sparse vectors.
+    #[must_use]
+    pub fn is_sparse(&self) -> bool {
+        self.kind() == Some(VectorKind::Sparse)
+    }
+
     /// The kind of vectors; `None` for scores.
     #[must_use]
     pub fn kind(&self) -> Option<VectorKind> {

@@ -58,6 +58,33 @@ fn model(model: &Card, table: &mut TextTable) {
     if !network.is_empty() {
         table.entry("network", &network.join(", "));
     }
+    kinds(model, table);
+    widths(model, table);
+    pooling(model, table);
+    for (index, (name, text)) in model.prompts.iter().enumerate() {
+        let default = match model.default_prompt.as_ref() == Some(name) {
+            true => " (default)",
+            false => "",
+        };
+        let label = if index == 0 { "prompts" } else { "" };
+        table.entry(label, &format!("{name}: {text:?}{default}"));
+    }
+    if !model.tasks.is_empty() {
+        table.entry("tasks", &model.tasks.join(", "));
+    }
+    if model.prompts.is_empty() {
+        table.entry("prompts", "none");
+    }
+    let tokenizer = &model.tokenizer;
+    let mut words = format!("{} tokens", count(tokenizer.vocabulary as u64));
+    if let (Some(class), Some(because)) = (&tokenizer.class, &tokenizer.because) {
+        words = format!("{class} (by {because}), {words}");
+    }
+    table.entry("tokenizer", &words);
+}
+
+/// What the numbers of a row are.
+fn kinds(model: &Card, table: &mut TextTable) {
     if let Some(labels) = &model.labels {
         let columns = match &labels[..] {
             [_] => "score".to_owned(),
@@ -87,6 +114,10 @@ fn model(model: &Card, table: &mut TextTable) {
         let kinds: Vec<_> = kinds.map(|kind| format!("--vectors {kind}")).collect();
         table.entry("other kinds", &kinds.join(", "));
     }
+}
+
+/// How many numbers a vector has, and how many tokens a text.
+fn widths(model: &Card, table: &mut TextTable) {
     let mut dimensions = model.dimensions.to_string();
     if model.hidden_width != model.dimensions {
         dimensions += &format!(" (hidden states {})", model.hidden_width);
@@ -110,6 +141,10 @@ fn model(model: &Card, table: &mut TextTable) {
         None => "no limit".to_owned(),
     };
     table.entry("length", &length);
+}
+
+/// What becomes of the vectors of tokens.
+fn pooling(model: &Card, table: &mut TextTable) {
     let mut pooling = match model.pooling.join(" + ") {
         _ if model.multi => "none: each token has a vector".to_owned(),
         none if none.is_empty() => "inside the network".to_owned(),
@@ -129,26 +164,6 @@ fn model(model: &Card, table: &mut TextTable) {
     if model.labels.is_none() && !model.sparse {
         table.entry("normalized", normalized);
     }
-    for (index, (name, text)) in model.prompts.iter().enumerate() {
-        let default = match model.default_prompt.as_ref() == Some(name) {
-            true => " (default)",
-            false => "",
-        };
-        let label = if index == 0 { "prompts" } else { "" };
-        table.entry(label, &format!("{name}: {text:?}{default}"));
-    }
-    if !model.tasks.is_empty() {
-        table.entry("tasks", &model.tasks.join(", "));
-    }
-    if model.prompts.is_empty() {
-        table.entry("prompts", "none");
-    }
-    let tokenizer = &model.tokenizer;
-    let mut words = format!("{} tokens", count(tokenizer.vocabulary as u64));
-    if let (Some(class), Some(because)) = (&tokenizer.class, &tokenizer.because) {
-        words = format!("{class} (by {because}), {words}");
-    }
-    table.entry("tokenizer", &words);
 }
 
 fn line(file: &FileCard) -> String {

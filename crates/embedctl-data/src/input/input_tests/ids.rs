@@ -156,10 +156,17 @@ fn ids_of_json_keep_their_type() {
         ] {
             let files = Files::new().with(name, content);
             let found = ids(&files, IdType::Kept).unwrap();
-            assert_eq!((&found.0, found.1.join(" ")), (kind, expected.to_owned()), "{all}");
+            assert_eq!(
+                (&found.0, found.1.join(" ")),
+                (kind, expected.to_owned()),
+                "{all}"
+            );
         }
     }
-    let files = Files::new().with("a.jsonl", "{\"text\": \"a\", \"id\": 1}\n{\"text\": \"b\", \"id\": \"x\"}\n");
+    let files = Files::new().with(
+        "a.jsonl",
+        "{\"text\": \"a\", \"id\": 1}\n{\"text\": \"b\", \"id\": \"x\"}\n",
+    );
     // A later id that is no integer cannot stand beside them.
     let one_by_one = InputOptions {
         window_rows: 1,
