@@ -130,7 +130,8 @@ fn rows(path: &Path) -> Vec<Chunk> {
     let row = |line: &str| {
         let row: Value = serde_json::from_str(line).unwrap();
         let number = |name: &str| row[name].as_u64().unwrap();
-        let id = row["id"].as_str().unwrap().to_owned();
+        let id = row["id"].as_str();
+        let id = id.map_or_else(|| row["id"].to_string(), str::to_owned);
         let vector = serde_json::from_value(row["embedding"].clone()).unwrap();
         (id, number("chunk_start"), number("chunk_end"), vector)
     };

@@ -253,10 +253,9 @@ impl JobScene {
         for part in names(&self.out(), ".jsonl") {
             for line in fs::read_to_string(part).unwrap().lines() {
                 let row: Value = serde_json::from_str(line).unwrap();
-                content.rows.push((
-                    row["id"].as_str().unwrap().to_owned(),
-                    row["embedding"].to_string(),
-                ));
+                content
+                    .rows
+                    .push((row["id"].to_string(), row["embedding"].to_string()));
             }
         }
         for part in names(&self.out().join(names::REJECTS), ".jsonl") {

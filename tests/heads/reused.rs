@@ -219,8 +219,7 @@ fn texts_of(records: &Path, id: &Value) -> Value {
     let mut rows = rows
         .iter()
         .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let row =
-        rows.find(|row| row["id"].as_u64().map(|id| id.to_string()).as_deref() == id.as_str());
+    let row = rows.find(|row| row["id"] == *id);
     row.unwrap()["text"].clone()
 }
 
