@@ -505,7 +505,7 @@ fn shards_fill_one_folder_of_every_store() {
         let rows: Vec<serde_json::Value> = (parts.iter().map(read).collect::<String>().lines())
             .map(|line| serde_json::from_str(line).unwrap())
             .collect();
-        let ids: Vec<_> = rows.iter().map(|row| row["id"].as_str().unwrap()).collect();
+        let ids: Vec<_> = rows.iter().map(|row| row["id"].to_string()).collect();
         let expected: Vec<_> = (0..44).map(|id| id.to_string()).collect();
         assert_eq!(ids, expected);
         // A part that somebody removes is embedded again, by its shard alone.
