@@ -35,11 +35,12 @@ impl ReferenceRows {
             [one] => Some(one.form.clone()),
             _ => None,
         };
+        let has_several_widths = has_several_widths(file, format, &kinds)?;
         // A matrix that is not this format's of such vectors has them in full, line by line.
         let has_lines = |form: &RowForm| -> Result<bool> {
             let (kind, matrix) = (form.written_as(), format.filter(|it| it.is_matrix()));
             let Some(matrix) = matrix else {
-                return Ok(kind == VectorKind::Dense);
+                return Ok(kind == VectorKind::Dense && !has_several_widths);
             };
             let facts = matrix.facts();
             let is_counted = match facts.lengths() {
@@ -117,6 +118,37 @@ fn not_finite(file: &Readable, row: usize) -> Error {
     strange(file, reason).with_remedy(
         "make these vectors again in single precision: some models exceed the range of float16",
     )
+}
+
+/// Whether a file has dense vectors of several widths, in a column each.
+///
+/// # Errors
+/// If none of them is the width of those that are `wanted`.
+fn has_several_widths(
+    file: &Readable,
+    format: Option<OutputFormat>,
+    wanted: &[FormColumns],
+) -> Result<bool> {
+    let Some(format) = format.filter(|format| !format.is_matrix()) else {
+        return Ok(false);
+    };
+    let made = output::provenance(file, format)?;
+    let widths = made.as_ref().map_or_else(Vec::new, output::dense_widths);
+    let wanted = wanted.iter().map(|columns| &columns.form);
+    let dense = wanted.filter(|form| form.kind() == Some(VectorKind::Dense));
+    let other = dense
+        .map(RowForm::width)
+        .find(|width| !widths.contains(width));
+    match (&widths[..], other) {
+        ([_, _, ..], Some(own)) => {
+            let all: Vec<String> = widths.iter().map(usize::to_string).collect();
+            let all = all.join(" and ");
+            let reason = format!("holds vectors of {all} components, but this model's have {own}");
+            let remedy = format!("compare one of them: {DIMENSIONS} {}", widths[0]);
+            Err(strange(file, reason).with_remedy(remedy))
+        }
+        (widths, _) => Ok(widths.len() > 1),
+    }
 }
 
 /// Every vector of a file, one after another; each must have `width` components.

@@ -278,6 +278,42 @@ fn mistakes_of_the_first_hour_have_remedies() {
     assert!(run.stderr.contains("it holds no config.json"), "{run}");
 }
 
+/// Remedies that are followed to the letter.
+#[test]
+fn remedies_name_what_helps_the_file_at_hand() {
+    let sandbox = Sandbox::new();
+    sandbox.write("array.json", "[\"a\", \"b\"]");
+    sandbox.write("lines.jsonl", "[\"a\"]\n[\"b\"]\n");
+    sandbox.write("floats.jsonl", "{\"id\": 1.0, \"text\": \"a\"}\n");
+    sandbox.write("halves.jsonl", "{\"id\": 1.5, \"text\": \"a\"}\n");
+    sandbox.write("nul.jsonl", "{\"id\": \"a\\u0000\", \"text\": \"a\"}\n");
+    for (options, remedy) in [
+        (
+            "array.json -o x.parquet",
+            "of an array in a file `jq -c '.[] | {text: .}'`",
+        ),
+        (
+            "lines.jsonl -o x.parquet",
+            "make objects of strings: `jq -c '.[] | {text: .}'`",
+        ),
+        (
+            "floats.jsonl -o x.parquet",
+            "use `--id-type int` if all are whole numbers, or `--id-type string`",
+        ),
+        (
+            "halves.jsonl -o x.parquet",
+            "but ids are strings or integers; use `--id-type string`",
+        ),
+        ("nul.jsonl -o x.pgcopy", "ids with --id-field none"),
+        ("array.json -o x.parquet -m ./gone.gguf", "gone.gguf"),
+    ] {
+        let run = sandbox.embed(options);
+        assert_ne!(run.code, Some(0), "{run}");
+        assert!(run.stderr.contains(remedy), "{options}: {run}");
+        assert!(!run.stderr.contains("holds weights as GGUF"), "{run}");
+    }
+}
+
 /// A folder of documents alone is no table: the run says which files it has, and how they are embedded.
 #[test]
 fn a_folder_of_documents_says_how_they_are_embedded() {

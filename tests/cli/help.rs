@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use insta::assert_snapshot;
 
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, usage};
 
 #[test]
 fn short_help() {
@@ -230,16 +230,7 @@ fn help_comes_at_once() {
 /// Waits for a process; the time that it spent computing.
 #[cfg(unix)]
 fn processor_time(child: Child) -> Duration {
-    let id = libc::pid_t::try_from(child.id()).unwrap();
-    let mut status = 0;
-    // SAFETY: `rusage` is a plain C struct for which all zeros is a value; both places are written by the
-    // call, and the child is waited for here alone.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        assert_eq!(libc::wait4(id, &raw mut status, 0, &raw mut usage), id);
-        usage
-    };
-    assert_eq!(status, 0);
+    let usage = usage(child);
     let spent = |time: libc::timeval| {
         let micros = i128::from(time.tv_sec) * 1_000_000 + i128::from(time.tv_usec);
         Duration::from_micros(u64::try_from(micros).unwrap())

@@ -134,6 +134,58 @@ fn token_ids_beyond_the_table_name_the_record() {
     }
 }
 
+/// A clone without Git LFS: weights that are pointers, alone and beside a graph that runs in their place.
+#[test]
+fn a_pointer_in_the_place_of_weights_is_named_wherever_it_is_met() {
+    const POINTER: &str =
+        "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 90868376\n";
+    let sandbox = Sandbox::new();
+    sandbox.write("one.txt", "one\n");
+    let model = copied(&sandbox, "fixtures/parity/args-of-the-tokenizer/model");
+    fs::write(model.join("model.safetensors"), POINTER).unwrap();
+    let run = sandbox.run("embed one.txt -m ./model -o a.jsonl");
+    assert_eq!(run.code, Some(0), "{run}");
+    let note = "note: ./model/model.safetensors is a pointer to a file in Git LFS";
+    assert!(run.stderr.contains(note), "{run}");
+    fs::remove_dir_all(model.join("onnx")).unwrap();
+    for line in ["embed one.txt -m ./model -o b.jsonl", "info ./model"] {
+        refused(
+            &sandbox.run(line),
+            &["model.safetensors", "Git LFS", "git lfs pull"],
+        );
+    }
+}
+
+/// Weights that are no numbers are the cause whatever engine meets them.
+#[test]
+fn weights_that_are_no_numbers_are_the_cause() {
+    let sandbox = Sandbox::new();
+    sandbox.write("one.txt", "one\n");
+    let model = copied(&sandbox, "fixtures/parity/args-of-the-tokenizer/model");
+    fs::remove_dir_all(model.join("onnx")).unwrap();
+    let weights = model.join("model.safetensors");
+    let mut bytes = fs::read(&weights).unwrap();
+    let header = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let tensors: Value = serde_json::from_slice(&bytes[8..header]).unwrap();
+    let name = "encoder.layer.0.intermediate.dense.weight";
+    let at = header + tensors[name]["data_offsets"][0].as_u64().unwrap() as usize;
+    bytes[at..at + 4].copy_from_slice(&f32::NAN.to_le_bytes());
+    fs::write(&weights, &bytes).unwrap();
+    for provider in ["auto", "native", "rten"] {
+        let run = sandbox.run(&format!(
+            "embed one.txt -m ./model -o {provider}.jsonl -p {provider}"
+        ));
+        refused(
+            &run,
+            &[name, "holds NaN or infinity; no engine makes vectors of it"],
+        );
+        assert!(
+            !run.stderr.contains("GPU") && !run.stderr.contains("may run it"),
+            "{run}"
+        );
+    }
+}
+
 #[test]
 fn an_index_that_names_an_odd_shard_is_refused() {
     let sandbox = Sandbox::new();

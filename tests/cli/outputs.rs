@@ -11,7 +11,7 @@ use embedctl::storage::Readable;
 use insta::assert_snapshot;
 use serde_json::Value;
 
-use crate::sandbox::{Sandbox, in_repository};
+use crate::sandbox::{Sandbox, in_repository, usage};
 
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
@@ -333,4 +333,20 @@ fn a_matrix_names_the_place_of_each_row_once() {
         let rows = fs::read_to_string(sandbox.path("out.npy.rows.jsonl")).unwrap();
         assert_eq!(rows.lines().next(), Some(first), "{line}");
     }
+}
+
+/// Every column of Parquet has an encoder of its own, until its row group ends.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_table_of_many_columns_fits_into_memory() {
+    const COLUMNS: usize = 20_000;
+    const MOST_MEBIBYTES: libc::c_long = 400;
+    let sandbox = Sandbox::new();
+    let columns: String = (0..COLUMNS).map(|n| format!(", \"c{n}\": {n}")).collect();
+    let line = |id: usize| format!("{{\"id\": {id}, \"text\": \"text {id}\"{columns}}}\n");
+    sandbox.write("in.jsonl", (0..3).map(line).collect::<String>());
+    let mut command = sandbox.embed_command("in.jsonl --keep * -o out.parquet");
+    let child = command.stderr(std::process::Stdio::null()).spawn().unwrap();
+    let mebibytes = usage(child).ru_maxrss >> 10;
+    assert!(mebibytes < MOST_MEBIBYTES, "{mebibytes} MiB");
 }

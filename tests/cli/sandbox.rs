@@ -5,7 +5,7 @@ use std::fmt;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use regex::Regex;
 use tempfile::TempDir;
@@ -182,6 +182,22 @@ impl fmt::Display for Run {
             self.stdout, self.stderr
         )
     }
+}
+
+/// Waits for a process that succeeds; what it has used.
+#[cfg(unix)]
+pub fn usage(child: Child) -> libc::rusage {
+    let id = libc::pid_t::try_from(child.id()).unwrap();
+    let mut status = 0;
+    // SAFETY: `rusage` is a plain C struct for which all zeros is a value; both places are written by the
+    // call, and the child is waited for here alone.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        assert_eq!(libc::wait4(id, &raw mut status, 0, &raw mut usage), id);
+        usage
+    };
+    assert_eq!(status, 0);
+    usage
 }
 
 /// Copies a folder with everything in it.

@@ -88,6 +88,38 @@ fn what_cannot_be_compared_says_why() {
     );
 }
 
+/// An output of several widths has a column for each.
+#[test]
+fn one_of_several_widths_is_compared() {
+    let sandbox = Sandbox::new();
+    let model = in_repository(CASE).join("model");
+    let model = model.display();
+    sandbox.write("two.txt", "one\ntwo\n");
+    for format in ["parquet", "arrow", "jsonl"] {
+        let line = format!("embed two.txt -m {model} -p rten --dimensions 8,16 -o w.{format}");
+        assert_eq!(sandbox.run(&line).code, Some(0));
+        for width in [8, 16] {
+            let line = format!(
+                "verify-model {model} -p rten --against w.{format} --texts two.txt --dimensions {width}"
+            );
+            let run = sandbox.run(&line);
+            assert_eq!(run.code, Some(0), "{run}");
+            assert!(run.stdout.contains(&format!("{width} dimensions")), "{run}");
+        }
+        let line = format!("verify-model {model} -p rten --against w.{format} --texts two.txt");
+        let run = sandbox.run(&line);
+        assert_eq!(run.code, Some(1), "{run}");
+        let words = [
+            "holds vectors of 8 and 16 components",
+            "compare one of them: --dimensions 8",
+        ];
+        assert!(
+            words.iter().all(|words| run.stderr.contains(words)),
+            "{run}"
+        );
+    }
+}
+
 /// Vectors that sentence-transformers has computed in bfloat16 (`fixtures/parity/bfloat16.py`).
 #[test]
 fn vectors_in_bfloat16_are_recognised() {

@@ -85,10 +85,13 @@ fn something_else(given: &str) -> Option<Cause> {
     let is_onnx = path
         .extension()
         .is_some_and(|ending| ending.eq_ignore_ascii_case("onnx"));
-    if !is_onnx && !gguf::is_gguf(given) && !path.is_file() {
+    // A path that leads nowhere is reported as that.
+    let is_path = path.is_absolute() || given.starts_with('.');
+    let is_gguf = gguf::is_gguf(given) && (!is_path || path.exists());
+    if !is_onnx && !is_gguf && !path.is_file() {
         return None;
     }
-    if gguf::is_gguf(given) {
+    if is_gguf {
         return Some(gguf::refuses_gguf(given));
     }
     let folder = path.parent().unwrap_or(Path::new(""));

@@ -16,6 +16,11 @@ const GROWTH: usize = 12;
 /// Bytes that may be added to any text; the instructions of a chat template have some thousands.
 const ADDED: usize = 256 << 10;
 
+/// The bytes of all values that a template makes on the way to its text, each time it makes one: as many steps that take
+/// the text over, and bytes for any text.
+const PROGRAM_GROWTH: usize = 64;
+const PROGRAM_ADDED: usize = 16 << 20;
+
 /// Processor time for any text, and bytes for which there is another second. A tokenizer reads megabytes in a second.
 const TIME: Duration = Duration::from_secs(5);
 const BYTES_PER_SECOND: usize = 64 << 10;
@@ -46,6 +51,16 @@ impl TextBudget {
             begun: Instant::now(),
             processor: thread_time(),
             failure: Mutex::default(),
+        }
+    }
+
+    /// For a program that makes values of a text of so many bytes.
+    pub fn of_program(bytes: usize) -> Self {
+        Self {
+            bytes: bytes
+                .saturating_mul(PROGRAM_GROWTH)
+                .saturating_add(PROGRAM_ADDED),
+            ..Self::of(bytes)
         }
     }
 

@@ -11,7 +11,11 @@ use super::{Adapter, CheckpointFiles, Onnx, adapter};
 use super::{ModelOptions, ModelTask, metadata, onnx_file, resolve, tasks};
 use embedctl_common::error::{Cause, Error, ErrorKind, Result};
 use embedctl_common::setting::{MODEL_FILE, PRECISION, PROVIDER};
+use embedctl_common::small_file;
 use embedctl_hub as hub;
+
+/// A pointer of Git LFS is shorter, by its specification.
+const LONGEST_POINTER: u64 = 1024;
 
 /// What is known of a graph's output before it is read.
 #[derive(Debug, Clone, Copy)]
@@ -106,6 +110,30 @@ pub(super) fn weights(
             ));
         }
     })
+}
+
+/// A note about the first safetensors file of a folder that is a pointer of Git LFS, where the ONNX file is run without it.
+pub(super) fn lfs_note(folder: &Path) -> Option<String> {
+    let files = fs::read_dir(folder)
+        .ok()?
+        .flatten()
+        .map(|entry| entry.path());
+    let mut pointers: Vec<_> = files
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|ending| ending == "safetensors")
+        })
+        .filter_map(|path| {
+            let start = small_file::read(&path, LONGEST_POINTER).ok()?;
+            Some((path, small_file::lfs_pointer(&start)?))
+        })
+        .collect();
+    pointers.sort_by(|one, other| one.0.cmp(&other.0));
+    let (path, cause) = pointers.into_iter().next()?;
+    Some(format!(
+        "{} {cause}; until then the model's ONNX file is run",
+        path.display()
+    ))
 }
 
 /// The checkpoint below an adapter, and the adapter.

@@ -74,11 +74,13 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
 
 /// Reads a tokenizer's file, guarded against its reader's panics and endless work.
 pub(crate) fn tokenizer(path: &Path) -> Result<Tokenizer, Cause> {
-    let bytes = small_file::read(path, LARGEST_TOKENIZER)
+    let mut bytes = small_file::read(path, LARGEST_TOKENIZER)
         .map_err(|error| format!("cannot be read ({error})"))?;
     if let Some(pointer) = small_file::lfs_pointer(&bytes) {
         return Err(pointer);
     }
+    let mark = bytes.len() - small_file::without_mark(&bytes).len();
+    bytes.drain(..mark);
     let damaged = |error: String| {
         Cause::of(format!("is not a tokenizer file ({error})")).with("fetch the file again")
     };

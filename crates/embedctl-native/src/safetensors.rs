@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use embedctl_common::error::{Error, Result};
+use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::file_state::{self, FileState};
 use embedctl_common::hash;
 use embedctl_common::small_file;
@@ -400,15 +400,20 @@ pub fn outlines(path: &Path) -> Result<BTreeMap<String, Outline>> {
     let mut length = [0; 8];
     file.read_exact(&mut length).map_err(read)?;
     let mut header = Vec::new();
-    let length = u64::from_le_bytes(length).min(MOST_HEADER);
-    file.take(length).read_to_end(&mut header).map_err(read)?;
+    let length = u64::from_le_bytes(length);
+    file.take(length.min(MOST_HEADER))
+        .read_to_end(&mut header)
+        .map_err(read)?;
     let mut tensors: BTreeMap<String, Outline> =
         serde_json::from_slice(&header).map_err(|error| {
-            Error::model(
-                path.display(),
-                format!("has no valid safetensors header ({error})"),
-            )
-            .with_remedy("fetch it again")
+            let invalid = || {
+                let reason = format!("has no valid safetensors header ({error})");
+                Cause::of(reason).with("fetch it again")
+            };
+            // A pointer's text begins where the length is expected.
+            let start = [&length.to_le_bytes(), &header[..header.len().min(64)]].concat();
+            let cause = small_file::lfs_pointer(&start).unwrap_or_else(invalid);
+            Error::model(path.display(), cause)
         })?;
     tensors.retain(|_, tensor| !tensor.dtype.is_empty());
     Ok(tensors)

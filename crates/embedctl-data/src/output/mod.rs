@@ -217,6 +217,14 @@ pub fn kinds_of(made: &Value, columns: &[(&str, usize)]) -> Vec<(usize, FormColu
     kinds.filter_map(read).collect()
 }
 
+/// The widths of the dense vectors that a provenance describes, one for each column.
+#[must_use]
+pub fn dense_widths(made: &Value) -> Vec<usize> {
+    let columns = RecordedColumns::of(made).columns.into_iter();
+    let dense = columns.filter(|column| column.kind == Some(VectorKind::Dense));
+    dense.filter_map(|column| column.width).collect()
+}
+
 /// Where a file has vectors of the kinds that are `wanted`: under the names that its provenance has for them, or, if it has
 /// none, under the given names.
 ///
@@ -237,11 +245,14 @@ pub fn named_in(
             None => Some(wanted.form.written_as()),
         };
         let is_this = |column: &RecordedColumn| column.kind == kind;
-        let columns = said.iter().find(|said| said.first().is_some_and(is_this));
-        let columns = columns.and_then(|said| said.get(..wanted.names.len()));
-        let Some(columns) = columns else {
+        let said = said.iter().find(|said| said.first().is_some_and(is_this));
+        let Some(said) = said.filter(|said| said.len() >= wanted.names.len()) else {
             return Err(wanted);
         };
+        // One of several widths is known by it.
+        let of_width = |width: &usize| said.iter().find(|column| column.width == Some(*width));
+        let of_widths: Option<Vec<_>> = wanted.form.widths().iter().map(of_width).collect();
+        let columns = of_widths.unwrap_or_else(|| said[..wanted.names.len()].iter().collect());
         Ok(FormColumns {
             names: columns.iter().map(|column| column.name.clone()).collect(),
             ..wanted

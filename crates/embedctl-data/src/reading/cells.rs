@@ -214,13 +214,16 @@ pub(crate) enum Builder {
 }
 
 impl Builder {
+    /// Without room, which would be for thousands of values in each of the columns, however many there are.
     pub(crate) fn new(kind: Option<KeepType>) -> Self {
         match kind {
             None => Self::Undecided(Vec::new()),
-            Some(KeepType::String | KeepType::Json) => Self::String(StringBuilder::new()),
-            Some(KeepType::Int) => Self::Int(Int64Builder::new()),
-            Some(KeepType::Float) => Self::Float(Float64Builder::new()),
-            Some(KeepType::Bool) => Self::Bool(BooleanBuilder::new()),
+            Some(KeepType::String | KeepType::Json) => {
+                Self::String(StringBuilder::with_capacity(0, 0))
+            }
+            Some(KeepType::Int) => Self::Int(Int64Builder::with_capacity(0)),
+            Some(KeepType::Float) => Self::Float(Float64Builder::with_capacity(0)),
+            Some(KeepType::Bool) => Self::Bool(BooleanBuilder::with_capacity(0)),
         }
     }
 

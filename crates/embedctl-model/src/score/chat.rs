@@ -1,18 +1,21 @@
 //! Chat templates: texts as messages, as a model was trained to read them.
 //!
 //! A template is a program of the repository's. It runs in an interpreter that has no files, no network, a limit of
-//! work and the budget of its text. The interpreter recurses: over the operators of an expression where it reads a
-//! template, over the levels of nested values where it runs it. Both are bounded, and run on a stack for the most of them.
+//! steps and the budget of its text ([`bounded_template`]). The interpreter recurses: over the operators of an expression
+//! where it reads a template, over the levels of nested values where it runs it. Both are bounded, and run on a stack for
+//! the most of them.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use minijinja::machinery::get_compiled_template;
 use minijinja::{Environment, ErrorKind, UndefinedBehavior, context};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::bounded_template::{self, without_constant_products};
 use crate::budget::TextBudget;
 use crate::metadata;
 use embedctl_common::error::{Cause, Error, Result};
@@ -24,10 +27,10 @@ use embedctl_common::threads::{foreign, panic_message};
 const MOST_FILE: u64 = 4 << 20;
 const MOST_BYTES: usize = 64 << 10;
 
-/// Steps that a template may take for one text: a step puts a value into another one at most once.
-const MOST_STEPS: u64 = 1 << 17;
+/// Steps that a template may take for one text, those that weigh a value counted.
+const MOST_STEPS: u64 = 1 << 18;
 
-/// The stack of the interpreter: 4 KiB for each byte of a template, and 2 KiB for each step.
+/// The stack of the interpreter: 4 KiB for each byte of a template, and 1 KiB for each step.
 const STACK: usize = 256 << 20;
 
 /// The name of the template among an environment's.
@@ -40,28 +43,6 @@ pub struct ChatMessage<'a> {
     pub role: &'static str,
     /// Its text.
     pub content: &'a str,
-}
-
-/// What a template has written so far, and the most bytes that it may write.
-struct CappedText {
-    text: Vec<u8>,
-    most: usize,
-    is_full: bool,
-}
-
-impl Write for CappedText {
-    fn write(&mut self, part: &[u8]) -> io::Result<usize> {
-        if self.text.len() + part.len() > self.most {
-            self.is_full = true;
-            return Err(io::Error::other("too much"));
-        }
-        self.text.extend_from_slice(part);
-        Ok(part.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// A model's chat template.
@@ -117,7 +98,7 @@ impl ChatTemplate {
         let environment = on_deep_stack(|| {
             let mut environment = with_functions(Environment::new());
             environment.set_fuel(Some(MOST_STEPS));
-            let added = environment.add_template_owned(NAME, source);
+            let added = environment.add_template_owned(NAME, without_constant_products(&source));
             added.map(|()| environment).map_err(|error| words(&error))
         });
         let environment = environment.and_then(|read| read).map_err(failed)?;
@@ -169,22 +150,18 @@ impl ChatTemplate {
         let rendered = on_deep_stack(|| {
             let values = context! { messages, ..minijinja::Value::from_serialize(&self.variables) };
             let template = self.environment.get_template(NAME);
-            let mut text = CappedText {
-                text: Vec::new(),
-                most: TextBudget::bytes(bytes),
-                is_full: false,
-            };
-            let rendered = template
-                .and_then(|template| template.render_captured_to(values, &mut text).map(drop));
-            // The interpreter does not show the writer's reason.
-            rendered.map_err(|error| match text.is_full {
-                true => format!(
-                    "it writes more than {} bytes, the limit of memory for this text",
-                    text.most
-                ),
-                false => words(&error),
-            })?;
-            String::from_utf8(text.text).map_err(|error| error.to_string())
+            let template = template.map_err(|error| words(&error))?;
+            let compiled = get_compiled_template(&template);
+            let budget = TextBudget::of_program(bytes);
+            let text = bounded_template::render(&self.environment, compiled, values, budget)
+                .map_err(|error| words(&error))?;
+            let most = TextBudget::bytes(bytes);
+            match text.len() <= most {
+                true => Ok(text),
+                false => Err(format!(
+                    "it writes more than {most} bytes, the limit of memory for this text"
+                )),
+            }
         });
         rendered.and_then(|text| text).map_err(|reason| {
             let file = self.file.display();
@@ -290,7 +267,7 @@ fn with_functions(mut environment: Environment<'static>) -> Environment<'static>
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
     environment.set_undefined_behavior(UndefinedBehavior::Lenient);
-    environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+    bounded_template::prepare(&mut environment);
     environment.add_function(
         "raise_exception",
         |message: String| -> Result<String, minijinja::Error> {
@@ -391,6 +368,141 @@ mod tests {
         }
     }
 
+    /// Each of these took gigabytes or minutes within a few steps.
+    #[test]
+    fn values_that_grow_are_bounded() {
+        let loops = |start: &str, step: &str| {
+            format!(
+                "{{% set n = namespace({start}) %}}{{% for i in range(60) %}}{step}{{% endfor %}}{{{{ n.a|length }}}}"
+            )
+        };
+        for source in [
+            loops("a='xxxxxxxx'", "{% set n.a = n.a + n.a %}"),
+            loops("a='xxxxxxxx'", "{% set n.a = n.a ~ n.a %}"),
+            loops("a='x'", "{% set n.a = n.a * 10 %}"),
+            loops("a=[1]", "{% set n.a = n.a + n.a %}"),
+            loops("a=[1]", "{% set n.a = n.a * 10 %}"),
+            loops("a=[1]", "{% set n.a = [n.a, n.a] %}"),
+            loops("a={}", "{% set n.a = {'a': n.a, 'b': n.a} %}"),
+            loops("a='x'", "{% set n.a = n.a|replace('x', 'xxxxxxxxxx') %}"),
+            loops("a='x'", "{% set n.a = n.a.replace('x', 'xxxxxxxxxx') %}"),
+            loops("a='x'", "{% set n.a = [n.a, n.a, n.a]|join(n.a) %}"),
+            loops("a='x'", "{% set n.a = n.a.join([n.a, n.a, n.a]) %}"),
+            loops("a='xx'", "{% set n.a = n.a|join(n.a) %}"),
+            loops("a='xxxxxxxx'", "{% set b %}{{ n.a }}{{ n.a }}{% endset %}{% set n.a = b %}"),
+            loops("a='x'", &format!("{{% set n.a %}}{{{{ n.a }}}}{}{{% endset %}}", "y".repeat(50_000))),
+            loops("a=[1]", "{% set n.a = range(90000)|map('replace', '1', 'x' * 9000)|list %}"),
+            loops("a=range(90000)|list", "{% set b = n.a|sort + n.a|sort + n.a|sort + n.a|sort %}"),
+            "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% else %}{{ 'x' * 100000 }}{% endif %}{% endmacro %}{{ m(12) }}".into(),
+            "{{ '%10000000000s'|format('x') }}".into(),
+            "{{ '%*s'|format(10000000000, 'x') }}".into(),
+            "{{ '{:>10000000000}'.format('x') }}".into(),
+            "{{ 'x\ny'|indent(10000000000) }}".into(),
+            "{{ [1]|batch(10000000000, 0)|list|length }}".into(),
+            "{{ [1]|slice(10000000000)|list|length }}".into(),
+            "{{ [1, [2]]|tojson(indent=1000000000) }}".into(),
+            "{% set a = 'x' * 90000000 %}".repeat(1000),
+            "{% set a = ('x' * 3) * (30000000 * 1) %}".repeat(1000),
+        ] {
+            let error = template(&source).unwrap().of_text("", "a", false).unwrap_err();
+            let limits = ["limit of memory", "200 deep"];
+            let is_bounded = limits.iter().any(|limit| error.reason.contains(limit));
+            assert!(is_bounded, "{source:.200}: {}", error.reason);
+        }
+    }
+
+    /// The interpreter would go around in them until its stack is full.
+    #[test]
+    fn circles_are_refused() {
+        for (set, shown) in [
+            ("{% set n.x = n %}", "{{ n }}"),
+            ("{% set n.x = [n] %}", "{{ n.x|tojson }}"),
+            ("{% set n.x = {'a': [n]} %}", "{{ n.x == n.x }}"),
+            ("{% set l = [n] %}{% set n.x = l %}", "{{ l == l }}"),
+            ("{% set m = namespace(n=n) %}{% set n.x = m %}", "{{ m }}"),
+            ("{% set m = dict(n=n) %}{% set n.x = m %}", "{{ m }}"),
+        ] {
+            let source = format!("{{% set n = namespace(x=1) %}}{set}{shown}");
+            let error = template(&source)
+                .unwrap()
+                .of_text("", "a", false)
+                .unwrap_err();
+            assert!(
+                error.reason.contains("a namespace into a value"),
+                "{source}: {}",
+                error.reason
+            );
+        }
+    }
+
+    /// What templates do with values, as Jinja does it: the program that runs is another than the one that was read.
+    #[test]
+    fn programs_within_the_budget_write_what_they_should() {
+        for (source, text) in [
+            (
+                "{{ 2 * 3 }}|{{ 'ab' * 2 }}|{{ 2 * 'ab' }}|{{ [1, 2] * 2 }}|{{ 2.5 * 2 }}|{{ 2 ** 3 * 2 }}|{{ -2 * 3 }}",
+                "6|abab|abab|[1, 2, 1, 2]|5.0|16|-6",
+            ),
+            (
+                "{% for m in messages %}{{ loop.index }}{% if not loop.last %},{% endif %}{% else %}none{% endfor %}",
+                "1",
+            ),
+            (
+                "{% for i in range(5) if i is odd %}{% if i == 3 %}{% break %}{% endif %}{{ i }}{% else %}-{% endfor %}",
+                "1",
+            ),
+            (
+                "{% for i in [1, 2, 3] %}{% if i == 2 %}{% continue %}{% endif %}{{ i }}{% endfor %}",
+                "13",
+            ),
+            (
+                "{% macro m(a, b='x') %}<{{ a }}{{ b }}{{ caller() if caller }}>{% endmacro %}{{ m(1) }}{{ m(1, b=2) }}{{ m(*[1, 3]) }}\
+              {% call m(3) %}in{% endcall %}",
+                "<1x><12><13><3xin>",
+            ),
+            (
+                "{% set n = namespace(a=1, l=[]) %}{% for i in [2, 3] %}{% set n.a = n.a * i %}{% set n.l = n.l + [i] %}{% endfor %}\
+              {{ n.a }}{{ n.l }}",
+                "6[2, 3]",
+            ),
+            (
+                "{% set b %}a{{ 1 + 1 }}{% endset %}{{ b ~ b }}{{ 'a' in b and 1 < 2 < 3 }}{{ b[0] }}{{ b[::-1] }}",
+                "a2a2Truea2a",
+            ),
+            (
+                "{{ messages[0].content.upper().split('-')|length }}{{ messages[0]['role'] }}{{ x is defined }}{{ x or 'y' }}",
+                "1userFalsey",
+            ),
+            (
+                "{{ {'a': [1, {'b': 2}]}|tojson }}{{ {'a': 1}.items()|list }}{{ ['b', 'a']|sort|join(', ') }}",
+                "{\"a\":[1,{\"b\":2}]}[[\"a\", 1]]a, b",
+            ),
+            (
+                "{{ '%s-%d'|format('a', 3) }}{{ 'a\nb'|indent(2) }}{{ 'a b'.split()|first }}{{ ' a '|trim }}{{ 'a-b'.replace('-', '+') }}",
+                "a-3a\n  baaa+b",
+            ),
+            (
+                "{% for x in [[1], [2, [3]]] recursive %}{% if x is iterable %}({{ loop(x) }}){% else %}{{ x }}{% endif %}{% endfor %}",
+                "(1)(2(3))",
+            ),
+            (
+                "{% if false %}a{% elif 1 %}b{% else %}c{% endif %}{{ 'd' if 0 else 'e' }}{{ 0 or 'f' }}{{ 1 and 'g' }}{% raw %}{{ h * 2 }}{% endraw %}",
+                "befg{{ h * 2 }}",
+            ),
+            (
+                "{% filter upper %}a{{ 'b' }}{% endfilter %}{% with c = 1 %}{{ c }}{% endwith %}{% block d %}e{% endblock %}",
+                "AB1e",
+            ),
+        ] {
+            let written = template(source).unwrap().of_text("", "a", false);
+            assert_eq!(
+                written.map_err(|error| error.reason).as_deref(),
+                Ok(text),
+                "{source}"
+            );
+        }
+    }
+
     #[test]
     fn a_template_that_leaves_a_text_out_or_never_ends_is_refused() {
         let lost =
@@ -407,15 +519,16 @@ mod tests {
         assert!(error.unwrap_err().to_string().contains("no such role"));
         assert!(template("{% if %}").is_err());
         let long = "x".repeat(1000);
-        let long = template(&format!(
-            "{{% for a in range(60000) %}}{long}{{% endfor %}}{{{{ messages[0].content }}}}"
-        ));
-        let error = long.unwrap().of_text("", "a", false).unwrap_err();
-        assert!(
-            error.reason.contains("more than 262156 bytes"),
-            "{}",
-            error.reason
-        );
+        for (times, limit) in [
+            (3000, "writes more than 262156 bytes"),
+            (60_000, "limit of memory"),
+        ] {
+            let long = template(&format!(
+                "{{% for a in range({times}) %}}{long}{{% endfor %}}{{{{ messages[0].content }}}}"
+            ));
+            let error = long.unwrap().of_text("", "a", false).unwrap_err();
+            assert!(error.reason.contains(limit), "{}", error.reason);
+        }
         let parts =
             template("{{ messages[0].content[0].text }}|{{ messages[1].content[0]['text'] }}");
         assert!(parts.unwrap().check_roles().is_ok());

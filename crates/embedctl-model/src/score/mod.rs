@@ -5,6 +5,7 @@
 //! pooler, the output.
 
 pub(crate) mod activation;
+mod bounded_template;
 pub(crate) mod chat;
 pub(crate) mod labels;
 

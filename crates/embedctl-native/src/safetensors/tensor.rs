@@ -169,6 +169,7 @@ impl<'a> Tensor<'a> {
 
     fn not_finite(&self) -> Error {
         self.wrong("holds NaN or infinity")
+            .with_remedy("no engine makes vectors of it: fetch the file again, or take another revision of the model")
     }
 }
 

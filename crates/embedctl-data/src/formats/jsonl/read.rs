@@ -270,7 +270,15 @@ impl Jsonl {
             (false, JsonType::Float) if columns.wants_text_ids() => {
                 return Ok(Cell::String(Cow::Borrowed(raw)));
             }
-            (false, JsonType::Float) => ("ids are strings or integers".to_owned(), string_ids()),
+            (false, JsonType::Float) => (
+                "ids are strings or integers".to_owned(),
+                match json::whole(raw) {
+                    Some(_) => format!(
+                        "use `{ID_TYPE} int` if all are whole numbers, or `{ID_TYPE} string`"
+                    ),
+                    None => string_ids(),
+                },
+            ),
             (false, JsonType::String) => {
                 let text = json::string(raw).map_err(|error| no_character("id", name, &error));
                 return Ok(Cell::String(text?));
@@ -345,11 +353,15 @@ fn not_an_object(line: &str, error: &serde_json::Error) -> Cause {
         let kind = json::kind(line.trim_start());
         let remedy = match kind {
             JsonType::Array => match serde_json::from_str::<Vec<String>>(line) {
-                Ok(_) => objects(".[]"),
+                Ok(_) => "make objects of strings: `jq -c '.[] | {text: .}'`".to_owned(),
                 Err(_) => "write its elements one a line (`jq -c '.[]'`)".to_owned(),
             },
             // As a line of text it would keep its quotes and escapes.
-            JsonType::String => objects("."),
+            JsonType::String => {
+                "make objects of strings: of lines `jq -c '{text: .}'`, of an array in a file \
+                                 `jq -c '.[] | {text: .}'`"
+                    .to_owned()
+            }
             _ => plain(),
         };
         return Cause::of(format!("the line is {kind}, not a JSON object")).with(remedy);
@@ -372,13 +384,6 @@ fn not_an_object(line: &str, error: &serde_json::Error) -> Cause {
     };
     let message = json::message(error);
     Cause::of(format!("the line is not valid JSON ({message}{place})")).with(remedy)
-}
-
-/// The remedy for strings in the place of objects, which `values` of the file are.
-fn objects(values: &str) -> String {
-    format!(
-        "make objects of strings: `jq -c '{values} | {{text: .}}'` (of an array in a file: `jq -c '.[] | {{text: .}}'`)"
-    )
 }
 
 /// Whether a line is JSON but for numbers that Python writes and JSON does not have.
@@ -484,7 +489,7 @@ mod tests {
             (
                 r#""words""#,
                 "the line is a string",
-                "jq -c '. | {text: .}'",
+                "of lines `jq -c '{text: .}'`",
             ),
             (
                 r#"{"text":"a","x":NaN}"#,

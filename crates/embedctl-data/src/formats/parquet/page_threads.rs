@@ -1,11 +1,13 @@
 //! Pages that threads beside the writer's compress: pages of vectors hardly shrink, and trying takes most of the time of
-//! writing them.
+//! writing them. Tables of very many columns have all pages compressed so, since each column's encoder would have a codec of
+//! its own.
 //!
 //! The encoder makes the pages of such a column uncompressed and hands each to a [`PageStore`], which has it compressed
 //! and gives it back so when the row group is written. The file's bytes are those of an encoder that compresses itself:
 //! the same codec with the same input, and the sizes that headers and metadata state are put right
 //! ([`CompressedColumn::describe`]).
 
+use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -15,7 +17,7 @@ use ::parquet::arrow::arrow_writer::{
 use ::parquet::basic::{Compression, ZstdLevel};
 use ::parquet::column::writer::ColumnCloseResult;
 use ::parquet::errors::{ParquetError, Result};
-use ::parquet::schema::types::ColumnPath;
+use ::parquet::file::properties::WriterPropertiesPtr;
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use embedctl_common::stage::Clock;
@@ -25,7 +27,12 @@ use zstd::bulk::Compressor;
 use super::thrift::Thrift;
 
 /// Compression level: vectors hardly compress (7 to 8 %), and higher levels gain nothing.
-pub(super) const ZSTD_LEVEL: i32 = 1;
+const ZSTD_LEVEL: i32 = 1;
+
+/// How pages are compressed.
+pub(super) fn zstd() -> Compression {
+    Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL).expect("zstd has that level"))
+}
 
 /// Threads at most: as fast as the other stages together.
 const MOST_THREADS: usize = 8;
@@ -39,10 +46,24 @@ pub(super) fn threads_of(cores: usize) -> usize {
 }
 
 /// The threads that compress. Dropped, they end with the pages that wait.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct PageThreads {
     jobs: Option<Sender<PageJob>>,
     threads: Vec<JoinHandle<()>>,
+    /// Where there is no thread.
+    own: Mutex<OwnCompressor>,
+}
+
+/// Compresses pages one after another; made with the first.
+#[derive(Default)]
+struct OwnCompressor(Option<Compressor<'static>>);
+
+impl fmt::Debug for OwnCompressor {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("OwnCompressor")
+            .finish_non_exhaustive()
+    }
 }
 
 /// A page to compress.
@@ -71,16 +92,23 @@ impl PageThreads {
         (!threads.is_empty()).then_some(Self {
             jobs: Some(jobs),
             threads,
+            own: Mutex::default(),
         })
     }
 
+    /// None: each page is compressed where it is made.
+    pub(super) fn none() -> Self {
+        Self::default()
+    }
+
     fn compress(&self, page: Bytes) -> Receiver<Result<Bytes>> {
-        let (done, compressed) = bounded(1);
-        if let Some(jobs) = &self.jobs {
-            // A page that is never done is found by the one who waits for it.
-            let _ = jobs.send(PageJob { page, done });
+        let (done, receiver) = bounded(1);
+        // A page that is never done is found by the one who waits for it.
+        match &self.jobs {
+            Some(jobs) => _ = jobs.send(PageJob { page, done }),
+            None => _ = done.send(compressed(&page, &mut locked(&self.own).0)),
         }
-        compressed
+        receiver
     }
 }
 
@@ -167,10 +195,9 @@ impl CompressedColumn {
             before += header.len() + page;
             after += bytes;
         }
-        let level = ZstdLevel::try_new(ZSTD_LEVEL)?;
         let metadata = close.metadata.clone().into_builder();
         close.metadata = metadata
-            .set_compression(Compression::ZSTD(level))
+            .set_compression(zstd())
             .set_total_compressed_size(signed(after)?)
             .set_total_uncompressed_size(signed(before)?)
             .build()?;
@@ -218,20 +245,22 @@ fn with_compressed_size(header: &[u8], size: usize) -> Result<Bytes> {
     Ok(changed.into())
 }
 
-/// Makes the stores of a row group's columns: of those with these paths with threads, and the usual ones of others.
+/// Makes the stores of a row group's columns: with threads for those that the encoder leaves uncompressed, and the usual
+/// ones for others.
 #[derive(Debug)]
 pub(super) struct PageStores {
-    pub(super) threads: Arc<PageThreads>,
-    pub(super) columns: Vec<ColumnPath>,
+    threads: Arc<PageThreads>,
+    /// The encoder's.
+    properties: WriterPropertiesPtr,
     /// The pages of the columns of the last row group, in the order of columns.
     made: Mutex<Vec<Option<Arc<CompressedColumn>>>>,
 }
 
 impl PageStores {
-    pub(super) fn new(threads: PageThreads, columns: Vec<ColumnPath>) -> Self {
+    pub(super) fn new(threads: PageThreads, properties: WriterPropertiesPtr) -> Self {
         Self {
             threads: Arc::new(threads),
-            columns,
+            properties,
             made: Mutex::default(),
         }
     }
@@ -245,9 +274,10 @@ impl PageStores {
 impl PageStoreFactory for PageStores {
     fn create(&self, args: &PageStoreArgs<'_>) -> Result<Box<dyn PageStore>> {
         let pages = Arc::<CompressedColumn>::default();
-        let is_compressed = self.columns.contains(args.column_descriptor().path());
-        locked(&self.made).push(is_compressed.then(|| Arc::clone(&pages)));
-        if !is_compressed {
+        let compression = (self.properties).compression(args.column_descriptor().path());
+        let is_plain = compression == Compression::UNCOMPRESSED;
+        locked(&self.made).push(is_plain.then(|| Arc::clone(&pages)));
+        if !is_plain {
             return InMemoryPageStoreFactory.create(args);
         }
         Ok(Box::new(CompressingStore {

@@ -14,7 +14,6 @@ use ::parquet::errors::Result;
 use ::parquet::file::metadata::KeyValue;
 use ::parquet::file::properties::WriterProperties;
 use ::parquet::file::writer::SerializedFileWriter;
-use ::parquet::schema::types::ColumnPath;
 
 use super::page_threads::{CompressedColumn, PageStores, PageThreads};
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
@@ -23,8 +22,6 @@ use arrow::datatypes::SchemaRef;
 /// How the pages of some columns are compressed by other threads.
 pub(super) struct BackgroundPages {
     pub(super) threads: PageThreads,
-    /// Those columns.
-    pub(super) columns: Vec<ColumnPath>,
     /// The file's properties, but for these columns uncompressed.
     pub(super) properties: WriterProperties,
 }
@@ -91,8 +88,9 @@ impl<W: Write + Send> RowGroupWriter<W> {
             Some(beside) => {
                 // Columns have the properties of a file, so one that goes nowhere has those of encoders.
                 let properties = Arc::new(beside.properties);
-                let nowhere = SerializedFileWriter::new(io::sink(), described, properties)?;
-                let stores = Arc::new(PageStores::new(beside.threads, beside.columns));
+                let nowhere =
+                    SerializedFileWriter::new(io::sink(), described, Arc::clone(&properties))?;
+                let stores = Arc::new(PageStores::new(beside.threads, properties));
                 let factory = ArrowRowGroupWriterFactory::new(&nowhere, Arc::clone(&schema));
                 let factory = factory.with_page_store_factory(Arc::clone(&stores) as _);
                 (factory, Some(stores))
@@ -249,6 +247,7 @@ mod tests {
     use crate::writing::encoding::VectorEncoding;
     use ::parquet::arrow::ArrowWriter;
     use ::parquet::arrow::arrow_writer::ArrowWriterOptions;
+    use ::parquet::schema::types::ColumnPath;
     use arrow::array::StringArray;
     use arrow::datatypes::Schema;
 
@@ -312,8 +311,10 @@ mod tests {
         writer.close().unwrap();
         let mut made = Vec::new();
         let beside = PageThreads::start(threads, &Arc::default());
-        let beside = beside.map(|it| with_pages_beside(&schema, encoding, bytes, it));
         assert_eq!(beside.is_some(), threads > 0);
+        let is_wide = schema.fields().len() > 1000;
+        let beside = beside.or_else(|| is_wide.then(PageThreads::none));
+        let beside = beside.map(|it| with_pages_beside(&schema, encoding, bytes, it));
         let mut writer = RowGroupWriter::new(&mut made, schema, usual, beside).unwrap();
         batches
             .iter()
@@ -376,6 +377,35 @@ mod tests {
                 has_dictionaries,
                 "{columns}"
             );
+        }
+    }
+
+    /// The pages of all its columns are compressed beside the encoders.
+    #[test]
+    fn a_table_of_many_columns_has_the_same_bytes() {
+        for dtype in [Dtype::F32, Dtype::Ubinary] {
+            let options = OutputOptions {
+                dtype: Some(dtype),
+                format: Some(crate::output::OutputFormat::Parquet),
+                ..OutputOptions::default()
+            };
+            let encoding = VectorEncoding::new(&options.into(), &Forms::dense(&[16])).unwrap();
+            let wide = |first, rows| {
+                let batch = batch(&encoding, first, rows, 2);
+                let (fields, texts) = (batch.schema().fields().clone(), batch.column(1));
+                let more = (0..1_200).map(|number| {
+                    let field = fields[1].as_ref().clone();
+                    Arc::new(field.with_name(format!("field {number}")))
+                });
+                let fields: Vec<_> = fields.iter().cloned().chain(more).collect();
+                let columns = batch.columns().iter().cloned();
+                let columns = columns.chain(std::iter::repeat_n(Arc::clone(texts), 1_200));
+                RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.collect()).unwrap()
+            };
+            for threads in [0, 1] {
+                let [own, made] = both(&encoding, 1 << 20, &[wide(0, 3), wide(3, 40)], threads);
+                assert!(own == made, "{dtype} {threads} threads");
+            }
         }
     }
 

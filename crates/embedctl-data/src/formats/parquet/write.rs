@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ::parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowWriter, encode_arrow_schema};
-use ::parquet::basic::{Compression, ZstdLevel};
+use ::parquet::basic::Compression;
 use ::parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 use ::parquet::schema::types::ColumnPath;
 
-use super::page_threads::{PageThreads, ZSTD_LEVEL, threads_of};
+use super::page_threads::{PageThreads, threads_of, zstd};
 use super::row_groups::{BackgroundPages, RowGroupWriter};
 use crate::formats::output::WriterParts;
 use crate::record::Rows;
@@ -33,9 +33,10 @@ use embedctl_common::threads::{caught, usable_cores};
 /// Bytes of a row group, which is held in memory until it is complete.
 const ROW_GROUP_BYTES: usize = 64 << 20;
 
-/// Columns of a table whose values are looked up in dictionaries, at most: each of these takes room for thousands of values
-/// from its first value on, 50 KiB about.
-const MOST_DICTIONARIES: usize = 1_000;
+/// Columns of a table, at most, whose encoders look values up in dictionaries and compress pages themselves: a dictionary
+/// takes room for thousands of values from its first value on, 50 KiB about, and a codec has a compressor and a decompressor,
+/// 100 KiB about.
+const MOST_ENCODERS: usize = 1_000;
 
 /// Rows of a row group at most, for narrow vectors.
 const ROW_GROUP_ROWS: usize = 1 << 17;
@@ -74,6 +75,7 @@ impl ParquetWriter {
             }
             let (encoding, bytes) = (self.table.encoding(), self.row_group_bytes);
             let beside = PageThreads::start(threads_of(usable_cores()), &self.clock);
+            let beside = beside.or_else(|| has_many_columns(&schema).then(PageThreads::none));
             let beside = beside.map(|it| with_pages_beside(&schema, encoding, bytes, it));
             let properties = properties(&schema, encoding, bytes).build();
             let proves = target.is_rewritable();
@@ -205,13 +207,12 @@ pub(super) fn properties(
     row_group_bytes: usize,
 ) -> WriterPropertiesBuilder {
     let rows = row_group_bytes / encoding.row_bytes().max(1);
-    let level = ZstdLevel::try_new(ZSTD_LEVEL).expect("zstd has that level");
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("embedctl ", env!("CARGO_PKG_VERSION")).to_string())
-        .set_compression(Compression::ZSTD(level))
+        .set_compression(zstd())
         .set_max_row_group_row_count(Some(rows.clamp(1, ROW_GROUP_ROWS)))
         .set_max_row_group_bytes(Some(row_group_bytes));
-    if schema.fields().len() > MOST_DICTIONARIES {
+    if has_many_columns(schema) {
         properties = properties.set_dictionary_enabled(false);
     }
     for kind in encoding.kinds() {
@@ -224,22 +225,34 @@ pub(super) fn properties(
     properties
 }
 
-/// How `threads` compress the pages of the columns of vectors that are written as they are.
+/// Whether a table has so many columns that their encoders together would take much memory.
+fn has_many_columns(schema: &Schema) -> bool {
+    schema.fields().len() > MOST_ENCODERS
+}
+
+/// How `threads` compress the pages of columns without a dictionary: those of vectors that are written as they are, and of a
+/// table of very many columns all.
 pub(super) fn with_pages_beside(
     schema: &Schema,
     encoding: &VectorEncoding,
     row_group_bytes: usize,
     threads: PageThreads,
 ) -> BackgroundPages {
-    let lists = encoding.kinds().filter(|kind| !is_small(kind));
-    let columns: Vec<ColumnPath> = lists.flat_map(list_paths).collect();
-    let mut properties = properties(schema, encoding, row_group_bytes);
-    for column in &columns {
-        properties = properties.set_column_compression(column.clone(), Compression::UNCOMPRESSED);
+    let of_file = properties(schema, encoding, row_group_bytes);
+    let (small, plain): (Vec<_>, Vec<_>) = encoding.kinds().partition(|kind| is_small(kind));
+    let (changed, compression, mut properties) = match has_many_columns(schema) {
+        // Those with a dictionary stay as they are.
+        true => {
+            let properties = of_file.set_compression(Compression::UNCOMPRESSED);
+            (small, zstd(), properties)
+        }
+        false => (plain, Compression::UNCOMPRESSED, of_file),
+    };
+    for column in changed.into_iter().flat_map(list_paths) {
+        properties = properties.set_column_compression(column, compression);
     }
     BackgroundPages {
         threads,
-        columns,
         properties: properties.build(),
     }
 }

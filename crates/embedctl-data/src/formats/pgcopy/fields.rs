@@ -10,6 +10,7 @@ use crate::retype;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, RecordBatch};
 use arrow::datatypes::*;
 use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::{ID_FIELD, KEEP, OUTPUT_FORMAT};
 
 /// PostgreSQL counts from 2000-01-01, everybody else from 1970-01-01.
 const EPOCH_DAYS: i32 = 10_957;
@@ -18,6 +19,13 @@ const EPOCH_MICROSECONDS: i64 = 946_684_800_000_000;
 
 /// A value of `jsonb` begins with its version.
 const JSONB: u8 = 1;
+
+/// The remedy for a value that PostgreSQL does not take.
+pub(super) fn leave_out() -> String {
+    format!(
+        "leave the field out (of {KEEP}; ids with {ID_FIELD} none), or choose another output format ({OUTPUT_FORMAT})"
+    )
+}
 
 /// The type of SQL that a column becomes.
 ///

@@ -12,7 +12,6 @@ use crate::writing::writer::VectorWriter;
 use arrow::array::RecordBatch;
 use arrow::datatypes::FieldRef;
 use embedctl_common::error::{Cause, Result};
-use embedctl_common::setting::{KEEP, OUTPUT_FORMAT};
 use embedctl_storage::Readable;
 
 /// The format.
@@ -35,18 +34,13 @@ impl OutputSpec for PgcopyOutput {
     }
 
     fn refused(&self, columns: &RecordBatch) -> Result<Vec<RefusedValue>> {
-        let remedy = || {
-            format!(
-                "leave the field out of {KEEP}, or choose another output format ({OUTPUT_FORMAT})"
-            )
-        };
         let refused = fields::Fields::new(columns)?.refused().into_iter();
         let value = |(row, column, reason)| {
             let name = columns.schema_ref().field(column).name();
             RefusedValue {
                 row,
                 column,
-                cause: Cause::of(format!("the field `{name}`: {reason}")).with(remedy()),
+                cause: Cause::of(format!("the field `{name}`: {reason}")).with(fields::leave_out()),
             }
         };
         Ok(refused.map(value).collect())

@@ -7,7 +7,7 @@
 
 use std::io::Write;
 
-use super::fields::{Fields, sql_type};
+use super::fields::{Fields, leave_out, sql_type};
 use crate::record::Rows;
 use crate::writing::encoding::{VectorColumn, VectorEncoding};
 use crate::writing::quantize::{Dtype, Elements};
@@ -16,7 +16,7 @@ use crate::writing::writer::{Finish, VectorWriter};
 use arrow::datatypes::Schema;
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::hash::Hash;
-use embedctl_common::setting::{DIMENSIONS, KEEP, MAX_ACTIVE_DIMS, OUTPUT_FORMAT};
+use embedctl_common::setting::{DIMENSIONS, MAX_ACTIVE_DIMS};
 use embedctl_common::vectors::SparseRow;
 
 /// Signature, flags, length of an extension.
@@ -129,9 +129,7 @@ impl VectorWriter for PgcopyWriter {
             written.map_err(|(field, reason)| {
                 let record = rows.refs[row].record + 1;
                 let place = Place::file(format!("record {record}, field {field}"));
-                let remedy =
-                    format!("leave the field out of {KEEP}, or choose another output format ({OUTPUT_FORMAT})");
-                Error::input(place, reason).with_remedy(remedy)
+                Error::input(place, reason).with_remedy(leave_out())
             })?;
             for (column, elements) in self.encoding.columns().iter().zip(&vectors) {
                 match rows.is_missing(row) {
