@@ -12,6 +12,7 @@
 #![warn(clippy::unwrap_used)]
 
 pub mod bench;
+pub mod cache;
 mod embedder;
 pub mod engine;
 pub mod identity;

@@ -79,6 +79,7 @@ fn usage_lines_tell_required_arguments_apart() {
         ("config", "embedctl config [OPTIONS] [COMMAND]"),
         ("devices", "embedctl devices [OPTIONS]"),
         ("bench", "embedctl bench [OPTIONS]"),
+        ("cache", "embedctl cache [OPTIONS] [list|size]"),
     ] {
         let line = format!("Usage: {usage}\n");
         let help = sandbox.run(&format!("{command} -h")).stdout;

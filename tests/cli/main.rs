@@ -7,6 +7,7 @@
 mod adapters;
 mod as_they_are;
 mod bench;
+mod cache;
 mod chunks;
 mod compare;
 mod completions;

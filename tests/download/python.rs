@@ -128,6 +128,62 @@ fn python_finds_what_embedctl_fetched() {
     );
 }
 
+/// Python counts the same bytes, and misses nothing else after a removal.
+#[test]
+fn python_knows_the_models_that_are_listed_and_removed() {
+    let Some(python) = Python::find("python_knows_the_models_that_are_listed_and_removed") else {
+        return;
+    };
+    let world = World::new();
+    world
+        .hub
+        .publish("org/other", small_model().with("README.md", "other"));
+    world.done("download org/small");
+    world.done("download org/other");
+    let scan = || {
+        python.run(
+            &world,
+            "info = scan_cache_dir()
+say(dict(warnings=len(info.warnings), repos={it.repo_id: it.size_on_disk for it in info.repos}))",
+        )
+    };
+    let listed = || -> Vec<(String, u64)> {
+        let listed: Value = serde_json::from_str(&world.run("cache --json").stdout).unwrap();
+        let models = listed["entries"].as_array().unwrap().iter();
+        models
+            .filter(|it| it["kind"] == "models")
+            .map(|it| {
+                (
+                    it["name"].as_str().unwrap().to_owned(),
+                    it["bytes"].as_u64().unwrap(),
+                )
+            })
+            .collect()
+    };
+    let (found, own) = (scan(), listed());
+    assert_eq!(found["warnings"], 0, "{found}");
+    assert_eq!(own.len(), 2);
+    for (name, bytes) in own {
+        let blobs = found["repos"][&name].as_u64().unwrap();
+        // Lists of files and references are no blobs.
+        assert!(
+            (blobs..blobs + 20_000).contains(&bytes),
+            "{name}: {bytes}, {blobs}"
+        );
+    }
+    let removed = world.run("cache remove org/small");
+    assert_eq!(removed.code, Some(0), "{removed}");
+    let found = scan();
+    assert_eq!(found["warnings"], 0, "{found}");
+    let names: Vec<&String> = found["repos"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["org/other"]);
+    assert_eq!(listed().len(), 1);
+    let again = world.run("download org/small --offline");
+    assert_eq!(again.code, Some(1), "{again}");
+    world.done("download org/small");
+    assert_eq!(listed().len(), 2);
+}
+
 #[test]
 fn python_finds_nothing_wrong_with_the_cache() {
     let Some(python) = Python::find("python_finds_nothing_wrong_with_the_cache") else {

@@ -28,6 +28,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(clippy::unwrap_used)]
 
+mod cached;
 mod check;
 mod client;
 mod datasets;
@@ -57,6 +58,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+pub use cached::{CachedModel, cached_models, remove_cached_model};
 pub use check::{CheckedFile, CheckedModel, FileVerdict, check};
 pub use datasets::{dataset, dataset_address};
 pub use download::download;

@@ -2,6 +2,7 @@
 //! builds the library's options, is in each command.
 
 mod bench;
+mod cache;
 mod compare;
 mod config;
 mod devices;
@@ -33,6 +34,7 @@ use clap::{
 };
 
 pub use bench::BenchArgs;
+pub use cache::{CacheAction, CacheArgs};
 pub use compare::CompareArgs;
 pub use config::ConfigArgs;
 pub use devices::DevicesArgs;
@@ -106,6 +108,7 @@ pub enum Command {
     #[cfg(feature = "serve")]
     Serve(Box<ServeArgs>),
     Download(DownloadArgs),
+    Cache(CacheArgs),
     Info(InfoArgs),
     Export(ExportArgs),
     Inspect(Box<InspectArgs>),
@@ -251,6 +254,7 @@ const COMMANDS: &[&str] = &[
     #[cfg(feature = "serve")]
     "serve",
     "download",
+    "cache",
     "info",
     "export",
     "inspect",
@@ -384,6 +388,7 @@ Examples:
   embedctl tokens texts.txt
   embedctl compare vectors.parquet --with int8,ubinary
   embedctl download sentence-transformers/all-MiniLM-L6-v2
+  embedctl cache
   embedctl bench --provider cpu,rten
   embedctl embed --help
   embedctl info sentence-transformers/all-MiniLM-L6-v2

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
+use embedctl::cache;
 use embedctl::cancel::CancelToken;
 use embedctl::engine::{EngineOptions, Provider, ProviderChoice};
 use embedctl::input::{
@@ -18,7 +19,6 @@ use embedctl::pipeline::{EmbedOptions, OnError, RunPlan, Summary};
 use embedctl::progress::Progress;
 use embedctl::survey;
 use embedctl::tokenize::Chunking;
-use embedctl_common::user_cache;
 
 use super::{resume, stores, task};
 use crate::args::{
@@ -339,16 +339,10 @@ pub(super) fn engine(engine: &EngineArgs) -> Result<EngineOptions, CommandFailur
         all_devices: runtime.device == Some(Devices::All),
         provider_options: runtime.provider_options.clone(),
         min_cosine: engine.min_cosine,
-        weights_cache: weights_cache(engine),
+        weights_cache: (!engine.no_cache).then(cache::weights_folder).flatten(),
         runtime: super::runtime(runtime.library.ort_lib.clone()),
         ..EngineOptions::default() // the rest is the pipeline's to decide
     })
-}
-
-/// Where the native engine keeps packed weights: in the user's cache, where there is one.
-fn weights_cache(engine: &EngineArgs) -> Option<PathBuf> {
-    let cache = (!engine.no_cache).then(user_cache).flatten()?;
-    Some(cache.join("embedctl").join("native"))
 }
 
 /// Numbers of devices; none for all of them. The processor is one device, number 0.

@@ -2,6 +2,7 @@
 //! result.
 
 mod bench;
+mod cache;
 mod compare;
 mod completions;
 mod config;
@@ -56,6 +57,7 @@ pub fn run(args: &Args, config: &Config, printer: &Printer) -> Result<ExitCode, 
         #[cfg(feature = "serve")]
         Command::Serve(serve) => serve::run(serve, &args.messages, printer),
         Command::Download(download) => download::run(download, &args.messages, printer),
+        Command::Cache(cache) => cache::run(cache, &args.messages, printer),
         Command::Export(export) => export::run(export, &args.messages, printer),
         Command::Info(info) => info::run(info, &args.messages, printer),
         Command::Inspect(inspect) => inspect::run(inspect, &args.messages, printer),

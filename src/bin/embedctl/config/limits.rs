@@ -17,6 +17,9 @@ const GRAVE: &str =
 /// Options by which files are replaced.
 const REPLACES: [&str; 2] = ["force", "overwrite"];
 
+/// The option by which kept files are removed.
+const REMOVES: &str = "kind";
+
 /// Why an entry may not stand in that file of that kind; `None`: it may.
 pub(super) fn forbids(
     kind: FileKind,
@@ -31,6 +34,8 @@ pub(super) fn forbids(
         FileKind::Project => {
             let what = if grave {
                 "could run its author's code or disclose secrets to them"
+            } else if key == REMOVES {
+                "could have files of its user removed"
             } else if REPLACES.contains(&key) || (is_path(arg) && key != "model") {
                 "could write to places chosen by its author"
             } else {
