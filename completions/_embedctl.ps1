@@ -38,6 +38,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
             [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Serve a model''s vectors or scores over HTTP, as embed and score compute them')
             [CompletionResult]::new('download', 'download', [CompletionResultType]::ParameterValue, 'Download and verify models from the Hugging Face Hub')
+            [CompletionResult]::new('cache', 'cache', [CompletionResultType]::ParameterValue, 'List or remove what is kept on this machine: models, packed weights, kernels, compiled engines')
             [CompletionResult]::new('info', 'info', [CompletionResultType]::ParameterValue, 'Describe a model, and the providers that run it on this machine')
             [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Write a model''s network as an ONNX file')
             [CompletionResult]::new('inspect', 'inspect', [CompletionResultType]::ParameterValue, 'Check files of vectors: their origin, their health, and whether they can be mixed')
@@ -129,6 +130,25 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--list', '--list', [CompletionResultType]::ParameterName, 'List the model''s weight files and their sizes, and download nothing')
             [CompletionResult]::new('--check', '--check', [CompletionResultType]::ParameterName, 'Verify downloaded models: name every damaged or missing file, and download it again')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print one JSON object per model to standard output: paths, commit, sizes, hashes')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Show only errors and rejected records')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Show only errors and rejected records')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Show more: load time, skipped libraries and why')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Show more: load time, skipped libraries and why')
+            [CompletionResult]::new('--offline', '--offline', [CompletionResultType]::ParameterName, 'Never use the network: models must be in the cache')
+            [CompletionResult]::new('--no-config', '--no-config', [CompletionResultType]::ParameterName, 'Read no settings files')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'embedctl;cache' {
+            [CompletionResult]::new('--kind', '--kind', [CompletionResultType]::ParameterName, 'Kinds to list or remove: models, weights, kernels, engines; several separated by commas [default: all; remove needs names or kinds]')
+            [CompletionResult]::new('--progress', '--progress', [CompletionResultType]::ParameterName, 'Show progress: on a terminal, always, or never')
+            [CompletionResult]::new('--log-format', '--log-format', [CompletionResultType]::ParameterName, 'Format of messages on standard error; json prints one object per line')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Colour messages; ''auto'' respects NO_COLOR')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Folder of the Hub''s model cache')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Settings file; no other file is read')
+            [CompletionResult]::new('--dry-run', '--dry-run', [CompletionResultType]::ParameterName, 'With remove: show what would be removed, and remove nothing')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print JSON')
             [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Show only errors and rejected records')
             [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Show only errors and rejected records')
             [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Show more: load time, skipped libraries and why')
@@ -723,6 +743,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
         'embedctl;help' {
             [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Serve a model''s vectors or scores over HTTP, as embed and score compute them')
             [CompletionResult]::new('download', 'download', [CompletionResultType]::ParameterValue, 'Download and verify models from the Hugging Face Hub')
+            [CompletionResult]::new('cache', 'cache', [CompletionResultType]::ParameterValue, 'List or remove what is kept on this machine: models, packed weights, kernels, compiled engines')
             [CompletionResult]::new('info', 'info', [CompletionResultType]::ParameterValue, 'Describe a model, and the providers that run it on this machine')
             [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Write a model''s network as an ONNX file')
             [CompletionResult]::new('inspect', 'inspect', [CompletionResultType]::ParameterValue, 'Check files of vectors: their origin, their health, and whether they can be mixed')
@@ -744,6 +765,9 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             break
         }
         'embedctl;help;download' {
+            break
+        }
+        'embedctl;help;cache' {
             break
         }
         'embedctl;help;info' {

@@ -35,6 +35,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --version 'Print version'
             cand serve 'Serve a model''s vectors or scores over HTTP, as embed and score compute them'
             cand download 'Download and verify models from the Hugging Face Hub'
+            cand cache 'List or remove what is kept on this machine: models, packed weights, kernels, compiled engines'
             cand info 'Describe a model, and the providers that run it on this machine'
             cand export 'Write a model''s network as an ONNX file'
             cand inspect 'Check files of vectors: their origin, their health, and whether they can be mixed'
@@ -124,6 +125,24 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --list 'List the model''s weight files and their sizes, and download nothing'
             cand --check 'Verify downloaded models: name every damaged or missing file, and download it again'
             cand --json 'Print one JSON object per model to standard output: paths, commit, sizes, hashes'
+            cand -q 'Show only errors and rejected records'
+            cand --quiet 'Show only errors and rejected records'
+            cand -v 'Show more: load time, skipped libraries and why'
+            cand --verbose 'Show more: load time, skipped libraries and why'
+            cand --offline 'Never use the network: models must be in the cache'
+            cand --no-config 'Read no settings files'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'embedctl;cache'= {
+            cand --kind 'Kinds to list or remove: models, weights, kernels, engines; several separated by commas [default: all; remove needs names or kinds]'
+            cand --progress 'Show progress: on a terminal, always, or never'
+            cand --log-format 'Format of messages on standard error; json prints one object per line'
+            cand --color 'Colour messages; ''auto'' respects NO_COLOR'
+            cand --cache-dir 'Folder of the Hub''s model cache'
+            cand --config 'Settings file; no other file is read'
+            cand --dry-run 'With remove: show what would be removed, and remove nothing'
+            cand --json 'Print JSON'
             cand -q 'Show only errors and rejected records'
             cand --quiet 'Show only errors and rejected records'
             cand -v 'Show more: load time, skipped libraries and why'
@@ -703,6 +722,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
         &'embedctl;help'= {
             cand serve 'Serve a model''s vectors or scores over HTTP, as embed and score compute them'
             cand download 'Download and verify models from the Hugging Face Hub'
+            cand cache 'List or remove what is kept on this machine: models, packed weights, kernels, compiled engines'
             cand info 'Describe a model, and the providers that run it on this machine'
             cand export 'Write a model''s network as an ONNX file'
             cand inspect 'Check files of vectors: their origin, their health, and whether they can be mixed'
@@ -722,6 +742,8 @@ set edit:completion:arg-completer[embedctl] = {|@words|
         &'embedctl;help;serve'= {
         }
         &'embedctl;help;download'= {
+        }
+        &'embedctl;help;cache'= {
         }
         &'embedctl;help;info'= {
         }
