@@ -215,17 +215,16 @@ fn a_model_that_is_being_downloaded_is_not_removed() {
 /// A project's author may not have files of the user removed.
 #[test]
 fn a_projects_file_removes_nothing() {
-    for setting in [
-        "kind = ['models']",
-        "cache-action = 'remove'",
-        "cache-name = ['small']",
+    for (setting, words) in [
+        ("kind = ['models']", "a project's file may not set"),
+        ("cache-action = 'remove'", "cache has no option"),
+        ("cache-name = ['small']", "cache has no option"),
     ] {
         let sandbox = full();
         sandbox.write("embedctl.toml", format!("[cache]\n{setting}\n"));
         let mut command = sandbox.command(["cache", "remove"]);
         let run = sandbox.finish(command.env_remove("EMBEDCTL_NO_CONFIG"));
         assert_eq!(run.code, Some(2), "{setting}: {run}");
-        let words = "a project's file may not set";
         assert!(run.stderr.contains(words), "{setting}: {run}");
         assert_eq!(entries(&sandbox.run("cache --json")), ALL);
     }

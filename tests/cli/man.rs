@@ -38,6 +38,7 @@ fn all_pages_into_a_folder() {
     pages.sort();
     let expected = [
         "embedctl-bench.1",
+        "embedctl-cache.1",
         "embedctl-compare.1",
         "embedctl-completions.1",
         "embedctl-config.1",

@@ -157,7 +157,7 @@ impl Model {
         })?;
         let mut notes = resolved.notes;
         notes.extend(ModelName::ambiguity(&options.model));
-        if checkpoint.is_err() && onnx.is_ok() {
+        if onnx.is_ok() {
             notes.extend(locate::lfs_note(&transformer));
         }
         Ok(Self {

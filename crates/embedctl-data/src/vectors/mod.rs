@@ -112,16 +112,20 @@ impl RecordedColumn {
             Dtype::Ubinary => Dtype::Uint8,
             other => other,
         });
-        let width = made["dimensions"].as_u64();
-        let width = width.and_then(|width| width.try_into().ok());
+        // One number, or one for each of several widths.
+        let widths = &made["dimensions"];
+        let width = |column: usize| {
+            let width = widths.as_u64().or_else(|| widths.get(column)?.as_u64());
+            width.and_then(|width| width.try_into().ok())
+        };
         let kind = recorded_kind(made);
         let names = made[VECTOR_COLUMNS].as_array().into_iter().flatten();
         let names = names.filter_map(Value::as_str).map(str::to_owned);
-        names.map(move |name| Self {
+        names.enumerate().map(move |(column, name)| Self {
             name,
             dtype,
             kind,
-            width,
+            width: width(column),
         })
     }
 }
