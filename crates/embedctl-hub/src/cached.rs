@@ -37,7 +37,7 @@ pub fn cached_models(cache: &Path) -> Vec<CachedModel> {
         let (mut bytes, mut used) = (0, None);
         for entry in WalkDir::new(&path).into_iter().flatten() {
             // Links lead to blobs, which count already.
-            let metadata = entry.metadata().ok().filter(|it| it.is_file());
+            let metadata = entry.metadata().ok().filter(fs::Metadata::is_file);
             if let Some(metadata) = metadata {
                 bytes += metadata.len();
                 used = used

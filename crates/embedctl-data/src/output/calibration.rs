@@ -40,11 +40,11 @@ impl Calibration {
     }
 }
 
+/// Ranges with the names of their columns.
+type NamedRanges = Vec<(String, Ranges)>;
+
 /// The ranges of vectors by their columns, and the number of vectors of the column that has the fewest.
-fn of_vectors(
-    file: &Readable,
-    cancel: &CancelToken,
-) -> Result<(Vec<(String, Ranges)>, Option<u64>)> {
+fn of_vectors(file: &Readable, cancel: &CancelToken) -> Result<(NamedRanges, Option<u64>)> {
     let path = file.path();
     let mut columns: Vec<(String, Ranges)> = Vec::new();
     let mut counts: Vec<u64> = Vec::new();

@@ -43,7 +43,7 @@ thread_local! {
 /// `source` with no product of constants, which the interpreter makes while it reads a template: `'x' * 100000000`.
 pub(super) fn without_constant_products(source: &str) -> String {
     let spaces = WhitespaceConfig::default();
-    let tokens = tokenize(source, false, SyntaxConfig::default(), spaces).map_while(Result::ok);
+    let tokens = tokenize(source, false, SyntaxConfig, spaces).map_while(Result::ok);
     let products = tokens.filter(|(token, _)| matches!(token, Token::Mul));
     let ends = products.map(|(_, span)| span.end_offset as usize);
     let (mut changed, mut from) = (String::with_capacity(source.len()), 0);

@@ -140,7 +140,7 @@ impl ServedModel for FakeModel {
                 rows.push_refused(Cause::of("it is refused"));
             } else {
                 let kept = ids.len().min(most);
-                rows.push(ids[..kept].iter().copied(), kept < ids.len());
+                rows.push(ids[..kept].iter().copied(), ids.len() - kept);
             }
         }
         rows
