@@ -76,9 +76,9 @@ def test_the_page_on_databases(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     left_out = run("databases.md", monkeypatch, tmp_path, "databases", shell=True)
     lines = [json.loads(line) for line in (tmp_path / "bulk.ndjson").read_text().splitlines()]
     actions, rows = lines[::2], lines[1::2]
-    assert [action["index"] for action in actions] == [{"_index": "quotes", "_id": str(n)} for n in range(1, 51)]
+    assert [action["index"] for action in actions] == [{"_index": "quotes", "_id": n} for n in range(1, 51)]
     assert all(row.keys() == {"text", "embedding"} and len(row["embedding"]) == 384 for row in rows)
-    assert (tmp_path / "quotes.sql").read_text() == 'CREATE TABLE quotes ("id" text, "text" text, "embedding" vector(384));\n'
+    assert (tmp_path / "quotes.sql").read_text() == 'CREATE TABLE quotes ("id" bigint, "text" text, "embedding" vector(384));\n'
     print("left out:", *left_out)
 
 

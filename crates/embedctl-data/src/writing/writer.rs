@@ -73,7 +73,7 @@ pub trait VectorWriter: Send {
     }
 
     /// Begins one of several streams of record batches
-    /// ([`OutputOptions::streams`](super::options::OutputOptions::streams)). The reader has its schema when this
+    /// ([`RunOutput::streams`](super::options::RunOutput::streams)). The reader has its schema when this
     /// returns. `columns` are those of its rows.
     ///
     /// # Errors
