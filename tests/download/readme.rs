@@ -74,7 +74,7 @@ const RUNNING: &str = "command -v jq > /dev/null || jq() { cat > /dev/null; }";
 /// Puts functions in the place of programs: `embedctl` understands its options, the others do nothing.
 const PARSED: &str = r#"
 embedctl() { command embedctl "$@" --help > /dev/null; }
-for name in pip psql python3 npm apt source jq; do eval "$name() { :; }"; done
+for name in pip psql python3 npm apt docker source jq; do eval "$name() { :; }"; done
 SLURM_ARRAY_TASK_ID=1 SLURM_ARRAY_TASK_COUNT=1 SLURM_CPUS_PER_TASK=1 JOB_COMPLETION_INDEX=0
 "#;
 
