@@ -122,7 +122,7 @@ fn vectors_that_are_farther_from_fp32_than_allowed_are_an_error() {
         .expect("no rounding is exact");
     let words = error.to_string();
     assert!(
-        words.contains("min_cosine") && words.contains("precision fp32"),
+        words.contains("--min-cosine") && words.contains("--precision fp32"),
         "{words}"
     );
 }

@@ -340,10 +340,13 @@ fn recipes_of_every_kind_work_with_small_models() {
     for (document, title) in [
         ("docs/score.md", "Reranking and labelling"),
         ("docs/sparse.md", "Hybrid search"),
-        ("docs/multi.md", "Late interaction"),
+        (
+            "docs/multi.md",
+            "A vector for each token (late interaction)",
+        ),
     ] {
         let text = read(document);
-        let (_, recipe) = text.split_once(&format!("## {title}\n")).expect(title);
+        let (_, recipe) = text.split_once(&format!("# {title}\n")).expect(title);
         let end = recipe.find("\n##").expect("another title follows");
         for block in blocks(&recipe[..end]) {
             assert_eq!(block.language, "sh", "{title}");
