@@ -50,7 +50,7 @@ fn a_library_says_what_it_has_and_computes_right() {
     let report = ask(&library);
     assert_eq!(report.unusable, None);
     assert_eq!(report.path, library);
-    assert_eq!(report.origin, "ort_lib");
+    assert_eq!(report.origin, "--ort-lib");
     assert!(
         report
             .version
