@@ -105,7 +105,7 @@ fn does_everything(storage: &Storage, base: &str) {
     // An existing object is only replaced if asked to.
     for bytes in [&b"new"[..], &long] {
         let error = write(storage, &url("c.txt"), bytes, false).unwrap_err();
-        assert!(error.to_string().contains("pass force"), "{error}");
+        assert!(error.to_string().contains("pass --force"), "{error}");
     }
     assert_eq!(read(&storage.look(&at(&url("c.txt"))).unwrap()), b"top");
     write(storage, &url("c.txt"), b"new", true).unwrap();
