@@ -8,11 +8,13 @@ use std::sync::Arc;
 use super::keys::RecordKeys;
 use super::labels::LabelColumns;
 use crate::error::{Error, Result};
+use crate::input::HEADING;
 use crate::record::{Origin, RowRef, RowVector, RowVectors, Rows, SourceNames, Texts};
 use crate::setting::KEEP;
-use crate::tokenize::Span;
+use crate::tokenize::{Span, headings_above};
 use arrow::array::{
-    ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, StringArray, UInt32Array, new_null_array,
+    ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, StringArray, StringBuilder, UInt32Array,
+    new_null_array,
 };
 use arrow::buffer::NullBuffer;
 use arrow::compute::{concat_batches, take_record_batch};
@@ -32,6 +34,8 @@ pub(crate) struct ExtraColumns {
     pub(crate) chunk_text: bool,
     /// Whether each chunk has a key of its own in a column.
     pub(crate) chunk_id: bool,
+    /// Whether the headings above each chunk are a column.
+    pub(crate) heading: bool,
     /// Whether each row has a UUID.
     pub(crate) uuid: bool,
     /// Whether the column of ids is left out.
@@ -49,6 +53,9 @@ impl ExtraColumns {
         let mut fields = Vec::new();
         if self.chunks {
             fields.extend(["chunk", "chunk_start", "chunk_end"].map(number));
+        }
+        if self.heading {
+            fields.push(text(HEADING, true));
         }
         if self.chunk_text {
             fields.push(text("chunk_text", self.errors));
@@ -113,6 +120,8 @@ pub(crate) struct Assembly<'a> {
     pub(crate) columns: &'a RecordBatch,
     /// Of the texts.
     pub(crate) texts: &'a Texts,
+    /// The texts of the records, if the texts are chunks.
+    pub(crate) records: Option<&'a Texts>,
     /// Which parts of records the texts are, if they are chunks.
     pub(crate) spans: Option<&'a [Span]>,
     /// The texts' vectors.
@@ -185,6 +194,9 @@ impl Assembly<'_> {
             arrays.push(number(|span| span.start));
             arrays.push(number(|span| span.end));
         }
+        if self.extra.heading {
+            arrays.push(Arc::new(self.headings(planned)));
+        }
         if self.extra.chunk_text {
             let texts = planned
                 .iter()
@@ -209,6 +221,28 @@ impl Assembly<'_> {
         let schema = Schema::new(own.chain(fields).collect::<Vec<_>>());
         let rows = RecordBatchOptions::new().with_row_count(Some(planned.len()));
         RecordBatch::try_new_with_options(Arc::new(schema), arrays, &rows)
+    }
+
+    /// The headings above each row's chunk; null where there is none.
+    fn headings(&self, planned: &[OutputRow]) -> StringArray {
+        let place = |row: &OutputRow| Some(self.spans?[row.text? as usize]);
+        let of_record = |row: &OutputRow| Some(place(row)?.text);
+        let mut headings = StringBuilder::new();
+        for rows in planned.chunk_by(|a, b| of_record(a) == of_record(b)) {
+            let record = self.records.zip(rows.first().and_then(of_record));
+            let text = record.map_or("", |(records, record)| records.get(record as usize));
+            let starts = rows
+                .iter()
+                .map(|row| place(row).map_or(0, |span| span.start));
+            // A text that is no Markdown has none.
+            match headings_above(text, starts) {
+                Ok(found) => found.iter().for_each(|words| {
+                    headings.append_option(Some(words).filter(|it| !it.is_empty()))
+                }),
+                Err(_) => headings.append_nulls(rows.len()),
+            }
+        }
+        headings.finish()
     }
 
     /// The columns `chunk_id` and `uuid` of some rows; `records` are theirs.

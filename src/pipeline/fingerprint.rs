@@ -167,9 +167,12 @@ fn set_rows(all: &mut Fingerprint, options: &EmbedOptions) {
              overlap,
              text,
              id,
-         }| match id {
-            false => json!([by, tokens, overlap, text]),
-            true => json!([by, tokens, overlap, text, "id"]),
+             heading,
+         }| {
+            let mut values = vec![json!(by), json!(tokens), json!(overlap), json!(text)];
+            values.extend(id.then(|| json!("id")));
+            values.extend(heading.then(|| json!("heading")));
+            values
         },
     );
     if options.uuid {

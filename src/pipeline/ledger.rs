@@ -184,6 +184,7 @@ impl Ledger<'_> {
             names: self.names,
             columns: &unwritable.columns,
             texts: &in_flight.window.texts,
+            records: in_flight.records.as_ref(),
             spans: in_flight.spans.as_deref(),
             vectors: &outcome.vectors,
             no_rows: self.pooler.no_rows(),

@@ -57,7 +57,9 @@ pub(crate) use self::reuse::EarlierVectors;
 use crate::cancel::CancelToken;
 use crate::engine::{EngineInfo, LoadedModel, Resolved};
 use crate::error::Result;
-use crate::input::{InputOptions, RecordReader, Source};
+use crate::input::{
+    HEADING, InputFormat, InputOptions, Keep, RecordReader, Source, implied_format,
+};
 use crate::job::{JobOptions, folder_format};
 use crate::model::score::ScoreKind;
 use crate::model::{Dimensions, Model};
@@ -65,7 +67,7 @@ use crate::named::named;
 use crate::output::{Forms, OutputFormat, OutputOptions, RunFiles, RunOutput};
 use crate::progress::{Counts, Progress};
 use crate::stage::StageTimes;
-use crate::tokenize::Chunking;
+use crate::tokenize::{ChunkBy, Chunking};
 
 named! {
     /// The effect of a bad record.
@@ -131,6 +133,22 @@ impl EmbedOptions {
         }
     }
 
+    /// The same with what nobody named: documents are read as such, and the headings above their chunks are columns.
+    fn settled(&self) -> Self {
+        let mut settled = self.clone();
+        let as_markdown = self.chunking.is_some_and(|it| it.by == ChunkBy::Markdown);
+        let input = &mut settled.input;
+        input.format = (input.format).or_else(|| implied_format(&self.sources, as_markdown));
+        if let Some(chunking) = &mut settled.chunking
+            && input.format == Some(InputFormat::File)
+        {
+            let is_heading = |keep: &Keep| keep.name == HEADING;
+            chunking.heading |= input.keep.iter().any(is_heading);
+            input.keep.retain(|keep| !is_heading(keep));
+        }
+        settled
+    }
+
     fn writes_a_matrix(&self) -> bool {
         let format = folder_format(&self.output).map_or_else(|| self.output.resolved_format(), Ok);
         format.is_ok_and(OutputFormat::is_matrix)
@@ -169,6 +187,7 @@ impl EmbedOptions {
             chunks: self.chunking.is_some(),
             chunk_text: self.chunking.is_some_and(|chunking| chunking.text),
             chunk_id: self.chunking.is_some_and(|chunking| chunking.id),
+            heading: self.chunking.is_some_and(|chunking| chunking.heading),
             uuid: self.uuid,
             // A batch that is answered as it came has no column of ids.
             no_ids: self.input.id_field.is_none() && !self.input.batches.are_whole(),

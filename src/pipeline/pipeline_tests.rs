@@ -131,11 +131,12 @@ fn what_the_engine_refuses_is_listed_whole() {
         let path = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&pipe));
         let list = RejectsWriter::create(path.as_ref(), false, &RunFiles::new()).unwrap();
         let chunking = Chunking {
-            by: crate::tokenize::ChunkBy::Sentences,
+            by: ChunkBy::Sentences,
             tokens: Some(9),
             overlap: 0,
             text: false,
             id: false,
+            heading: false,
         };
         let (summary, _) = run_with(text, breaks, OnError::Skip, &CancelToken::new(), |run| {
             let writer = Box::new(Kept::default());

@@ -8,7 +8,7 @@ use super::{EmbedOptions, fingerprint};
 use crate::engine::Resolved;
 use crate::error::{Error, Result};
 use crate::identity::VectorIdentity;
-use crate::input::{InputOptions, LineIds, Source};
+use crate::input::{InputFormat, InputOptions, LineIds, Source};
 use crate::job::{Fingerprint, Job, SourceState, folder_format, is_inside};
 use crate::model::{Model, ModelOptions};
 use crate::output::{
@@ -17,7 +17,8 @@ use crate::output::{
 use crate::record::SourceNames;
 use crate::rejects::RejectsWriter;
 use crate::setting::{
-    LATE, LIMIT, MAX_ACTIVE_DIMS, OUTPUT, POOL_FACTOR, REJECTS, REUSE, SAMPLE, SHARD, SetBy,
+    INPUT_FORMAT, LATE, LIMIT, MAX_ACTIVE_DIMS, OUTPUT, POOL_FACTOR, REJECTS, REUSE, SAMPLE, SHARD,
+    SetBy,
 };
 use crate::storage::Location;
 use arrow::datatypes::Schema;
@@ -48,6 +49,15 @@ impl RunPlan {
     /// If options contradict each other, or two files of the run stand under one name.
     pub fn new(resolved: Resolved, options: &EmbedOptions, files: &RunFiles) -> Result<Self> {
         let model = resolved.model();
+        let settled = options.settled();
+        let said = options.input.format;
+        let options = &settled;
+        if said.is_none() && options.input.format == Some(InputFormat::File) {
+            files.note(format!(
+                "each input is one text, as all of them are documents; `{INPUT_FORMAT} {}` embeds their lines",
+                InputFormat::Text
+            ));
+        }
         check_places(model, options)?;
         let output = options.run_output();
         if model.vectors.len() > 1 {

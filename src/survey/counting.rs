@@ -221,6 +221,7 @@ fn first_rows(
         names,
         columns: &window.columns,
         texts,
+        records: spans.map(|_| &window.texts),
         spans,
         vectors: &vec![None; planned.len()],
         no_rows: RowVectors::default(),

@@ -181,7 +181,7 @@ fn json_is_an_array_or_lines() {
     for (content, said) in [
         (&array.to_string()[..40], "is not closed"),
         ("[{\"text\": \"a\"}] {}", "more follows"),
-        ("[{\"text\": \"a\"}, \"b\"]", "bad.json:2"),
+        ("[{\"text\": \"a\"}, 12]", "bad.json:2"),
         ("[{\"text\": \"a\nb\"}]", "bad.json:1"),
     ] {
         sandbox.write("bad.json", content);
@@ -260,9 +260,8 @@ fn mistakes_of_the_first_hour_have_remedies() {
     sandbox.write("a.html", "<p>a</p>");
     sandbox.write("a.txt", "a\n");
     for (options, remedy) in [
-        ("a.md", "say `-i file` to embed it as one text"),
-        ("a.html", "convert it to text first"),
-        ("a.html -i file", "convert it to text first"),
+        ("a.md in.jsonl", "say `-i file` to embed it as one text"),
+        ("a.html in.jsonl", "say `-i file` to embed it as one text"),
         ("a.txt --chunk 512", "'--chunk tokens --chunk-tokens 512'"),
         ("a.md -i markdown", "here it is 'file'"),
         ("a.txt -i txt", "here it is 'text'"),
@@ -282,19 +281,14 @@ fn mistakes_of_the_first_hour_have_remedies() {
 #[test]
 fn remedies_name_what_helps_the_file_at_hand() {
     let sandbox = Sandbox::new();
-    sandbox.write("array.json", "[\"a\", \"b\"]");
     sandbox.write("lines.jsonl", "[\"a\"]\n[\"b\"]\n");
     sandbox.write("floats.jsonl", "{\"id\": 1.0, \"text\": \"a\"}\n");
     sandbox.write("halves.jsonl", "{\"id\": 1.5, \"text\": \"a\"}\n");
     sandbox.write("nul.jsonl", "{\"id\": \"a\\u0000\", \"text\": \"a\"}\n");
     for (options, remedy) in [
         (
-            "array.json -o x.parquet",
-            "of an array in a file `jq -c '.[] | {text: .}'`",
-        ),
-        (
             "lines.jsonl -o x.parquet",
-            "make objects of strings: `jq -c '.[] | {text: .}'`",
+            "write its elements one a line (`jq -c '.[]'`)",
         ),
         (
             "floats.jsonl -o x.parquet",
@@ -305,32 +299,11 @@ fn remedies_name_what_helps_the_file_at_hand() {
             "but ids are strings or integers; use `--id-type string`",
         ),
         ("nul.jsonl -o x.pgcopy", "ids with --id-field none"),
-        ("array.json -o x.parquet -m ./gone.gguf", "gone.gguf"),
+        ("lines.jsonl -o x.parquet -m ./gone.gguf", "gone.gguf"),
     ] {
         let run = sandbox.embed(options);
         assert_ne!(run.code, Some(0), "{run}");
         assert!(run.stderr.contains(remedy), "{options}: {run}");
         assert!(!run.stderr.contains("holds weights as GGUF"), "{run}");
     }
-}
-
-/// A folder of documents alone is no table: the run says which files it has, and how they are embedded.
-#[test]
-fn a_folder_of_documents_says_how_they_are_embedded() {
-    let sandbox = Sandbox::new();
-    fs::create_dir(sandbox.path("notes")).unwrap();
-    sandbox.write("notes/a.html", "<p>a</p>");
-    let run = sandbox.embed("notes -o out.parquet");
-    assert_eq!(run.code, Some(2), "{run}");
-    let found =
-        "the folder notes holds no files with a known ending (.html); name them by a pattern";
-    assert!(run.stderr.contains(found), "{run}");
-    sandbox.write("notes/b.md", "# b");
-    let run = sandbox.embed("notes -o out.parquet");
-    let found = "with a known ending (.html, .md); `-i file` embeds documents";
-    assert!(run.stderr.contains(found), "{run}");
-    let run = sandbox.embed("notes -i file -o out.parquet");
-    assert_eq!(run.code, Some(0), "{run}");
-    let note = "1 file in notes skipped: no input format has this ending: .html";
-    assert!(run.stderr.contains(note), "{run}");
 }

@@ -15,6 +15,7 @@ mod config;
 #[cfg(target_os = "linux")]
 mod cuda;
 mod devices;
+mod documents;
 mod dry_run;
 mod embed;
 mod export;

@@ -507,7 +507,10 @@ fn shards_fill_one_folder_of_every_store() {
             .collect();
         let ids: Vec<_> = rows.iter().map(|row| row["id"].as_str()).collect();
         let expected: Vec<_> = (0..44).map(|id| id.to_string()).collect();
-        assert!(ids.into_iter().eq(expected.iter().map(|id| Some(id.as_str()))));
+        assert!(
+            ids.into_iter()
+                .eq(expected.iter().map(|id| Some(id.as_str())))
+        );
         // A part that somebody removes is embedded again, by its shard alone.
         let last = parts.last().unwrap();
         store.remove("shards", &[last.as_str(), "_SUCCESS"]);

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use globset::{GlobBuilder, GlobMatcher};
 use walkdir::{DirEntry, WalkDir};
 
-use super::lake;
+use super::{documents, lake};
 use crate::reading::format::{self, InputFormat};
 use crate::reading::source::Source;
 use crate::writing::format::OutputFormat;
@@ -20,11 +20,11 @@ use embedctl_storage::{Address, Location, Storage};
 /// path, whose endings name a format (`format`, where it is given), without hidden ones; a pattern (`*`, `?`,
 /// `[…]`, `{…}`, `**`) is all files that it matches, sorted by path.
 ///
-/// With [`InputFormat::File`] a folder is its documents of plain text. `notes` gets how many files of folders are none of
-/// the sources.
+/// With [`InputFormat::File`], and if all files of a folder are documents ([`implied_format`](super::implied_format)), the
+/// folder is its documents. `notes` gets how many files of folders are none of the sources.
 ///
 /// # Errors
-/// If a folder or a pattern is none, or one cannot be read.
+/// If a folder or a pattern is none, or one cannot be read, or a folder of documents holds one that is no text.
 pub fn expand(
     inputs: &[PathBuf],
     format: Option<InputFormat>,
@@ -48,14 +48,23 @@ pub fn expand(
             {
                 lake::refuse_table(folder)?;
             }
+            let all = walk(input, |path| !is_provenance(path))?;
+            let are_documents = || documents::are_of_folder(all.iter().map(PathBuf::as_path));
+            let format = match format {
+                None if are_documents() => Some(InputFormat::File),
+                named => named,
+            };
+            if format == Some(InputFormat::File) {
+                documents::refuse_binary(&all)?;
+            }
             let known = |path: &Path| match (format, format::by_ending(path).0) {
                 (Some(InputFormat::File), _) => format::is_document(path),
                 (_, None) => is_bare_part(path) && (format.is_some() || is_recognised(path)),
                 (_, found) => format.is_none() || found == format,
             };
             let mut others = SkippedFiles::default();
-            let wanted = |path: &Path| !is_provenance(path) && (known(path) || others.add(path));
-            let files = walk(input, wanted)?;
+            let is_read = |path: &PathBuf| known(path) || others.add(path);
+            let files: Vec<PathBuf> = all.into_iter().filter(is_read).collect();
             notes.extend(others.note(input, format));
             if files.is_empty() {
                 let which = format.map_or_else(String::new, |format| format!("{format} "));
@@ -76,7 +85,7 @@ pub fn expand(
                     ),
                 }));
             }
-            sources.extend(files);
+            sources.extend(files.into_iter().map(Source::Path));
         } else if is_pattern(input) && !input.exists() {
             let (folder, pattern) = split(input);
             let matcher = matcher(input, &pattern)?;
@@ -95,17 +104,22 @@ pub fn expand(
                 )));
             }
             let matches = |path: &Path| matches(path.strip_prefix("./").unwrap_or(path));
-            let files = walk(root, |path: &Path| matches(path))?;
+            let files = walk(root, matches)?;
             if files.is_empty() {
                 return Err(Error::usage(format!(
                     "no file matches the pattern {}",
                     input.display()
                 )));
             }
-            sources.extend(files);
+            sources.extend(files.into_iter().map(Source::Path));
         } else {
             sources.push(Source::Path(input.clone()));
         }
+    }
+    if matches!(format, None | Some(InputFormat::File)) {
+        let paths = sources.iter().filter_map(Source::path);
+        let paths: Vec<PathBuf> = paths.map(Path::to_path_buf).collect();
+        documents::refuse_binary(&paths)?;
     }
     Ok(sources)
 }
@@ -143,12 +157,18 @@ fn objects(
         lake::refuse_listed(names.iter().map(String::as_str))?;
     }
     if address.is_prefix() && format.is_none() {
+        let paths = objects.iter().map(|object| object.address().path());
+        let are_documents = documents::are_of_folder(paths);
         objects.retain(|object| {
             let below = object.address().key().strip_prefix(address.key());
             let hidden =
                 below.is_some_and(|below| below.split('/').any(|name| is_hidden(name.as_bytes())));
             let path = object.address().path();
-            !hidden && format::by_ending(path).0.is_some() && !is_provenance(path)
+            let is_read = match are_documents {
+                true => format::is_document(path),
+                false => format::by_ending(path).0.is_some(),
+            };
+            !hidden && is_read && !is_provenance(path)
         });
         if objects.is_empty() {
             return Err(Error::usage(format!(
@@ -167,7 +187,7 @@ fn is_hidden(name: &[u8]) -> bool {
 }
 
 /// The files below `root` that are wanted, sorted by path.
-fn walk(root: &Path, mut wanted: impl FnMut(&Path) -> bool) -> Result<Vec<Source>> {
+fn walk(root: &Path, wanted: impl Fn(&Path) -> bool) -> Result<Vec<PathBuf>> {
     let is_data =
         |entry: &DirEntry| entry.depth() == 0 || !is_hidden(entry.file_name().as_encoded_bytes());
     let mut found = Vec::new();
@@ -198,7 +218,7 @@ fn walk(root: &Path, mut wanted: impl FnMut(&Path) -> bool) -> Result<Vec<Source
         }
     }
     found.sort();
-    Ok(found.into_iter().map(Source::Path).collect())
+    Ok(found)
 }
 
 /// The files of a folder that are no sources, by their endings.
@@ -340,6 +360,10 @@ mod tests {
             "a/1.parquet",
             "a/deep/0.txt",
             "a/notes.md",
+            "d/1.md",
+            "d/2.txt",
+            "d/3.htm",
+            "d/logo.png",
             "a/.hidden.txt",
             "_temporary/part.parquet",
             "a/_SUCCESS.txt",
@@ -355,8 +379,10 @@ mod tests {
             "a/deep/0.txt",
             "b.jsonl",
             "c[1].txt",
+            "d/2.txt",
         ];
         assert_eq!(names(root, &["."], None), all);
+        assert_eq!(names(root, &["d"], None), ["d/1.md", "d/2.txt", "d/3.htm"]);
         assert_eq!(
             names(root, &["a"], Some(InputFormat::Parquet)),
             ["a/1.parquet"]
@@ -367,7 +393,7 @@ mod tests {
         );
         assert_eq!(
             names(root, &["**/*.txt"], None),
-            ["a/deep/0.txt", "c[1].txt"]
+            ["a/deep/0.txt", "c[1].txt", "d/2.txt"]
         );
         assert_eq!(
             names(root, &["{b,c}*", "a/deep"], None),
@@ -379,10 +405,10 @@ mod tests {
         );
         let mut notes = Vec::new();
         expand(&[root.to_owned()], None, &mut notes).unwrap();
-        let note = "2 files in ";
+        let note = "5 files in ";
         assert!(notes[0].starts_with(note), "{notes:?}");
         assert!(
-            notes[0].ends_with(": .md, without an ending; `-i file` embeds documents"),
+            notes[0].ends_with(": .htm, .md, .png, without an ending; `-i file` embeds documents"),
             "{notes:?}"
         );
         // A file of that very name is no pattern.

@@ -10,6 +10,7 @@
 //! A reader of lines holds one window and one record at most, whatever the size of the sources; a record
 //! above the limit is rejected while it is being read. A reader of tables holds one decoded batch more.
 
+mod documents;
 mod lake;
 mod list;
 mod plan;
@@ -25,11 +26,12 @@ pub use crate::reading::csv_options::{CsvEscape, CsvOptions, CsvQuote, Delimiter
 pub use crate::reading::fields::{IdType, Keep, KeepType, LineIds};
 pub use crate::reading::format::{InputFacts, InputFormat};
 pub use crate::reading::options::{
-    BatchWindows, DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputOptions, InputRange, Part,
-    Share, WINDOW_BYTES,
+    BatchWindows, DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, HEADING, InputOptions, InputRange,
+    Part, Share, WINDOW_BYTES,
 };
 pub use crate::reading::pace::WrittenSignal;
 pub use crate::reading::source::Source;
 pub use crate::reading::template::Template;
+pub use documents::implied_format;
 pub use list::{expand, resolve};
 pub use record_reader::{ListedInput, RecordReader};

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use crate::reading::csv_options::CsvDialect;
 use crate::reading::fields::{IdType, KeepType};
 use crate::reading::format::InputFormat;
-use crate::reading::options::{ALL, ID, InputOptions, InputRange, MOST_BYTES, Part};
+use crate::reading::options::{ALL, HEADING, ID, InputOptions, InputRange, MOST_BYTES, Part};
 use crate::reading::source::{Planned, Source};
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{
-    CSV_DELIMITER, CSV_ESCAPE, CSV_NULL, CSV_QUOTE, ID_FIELD, ID_TYPE, INPUT_FORMAT, KEEP,
+    CHUNK, CSV_DELIMITER, CSV_ESCAPE, CSV_NULL, CSV_QUOTE, ID_FIELD, ID_TYPE, INPUT_FORMAT, KEEP,
     MAX_RECORD_BYTES, SOURCE_COLUMNS, TEXT_FIELD, TEXT_TEMPLATE, WINDOW,
 };
 
@@ -232,6 +232,13 @@ fn check_text(source: &Planned, options: &InputOptions) -> Result<()> {
         keep.name != *text_field || !matches!(keep.kind, None | Some(KeepType::String))
     });
     match strange {
+        Some(keep) if source.format == InputFormat::File && keep.name == HEADING => {
+            Err(Error::usage(format!(
+                "`{KEEP} {HEADING}` keeps the headings above a chunk, but {} is not cut into chunks",
+                source.name
+            ))
+            .with_remedy(format!("add `{CHUNK} markdown`")))
+        }
         Some(keep) if !source.format.has_fields() => Err(Error::usage(format!(
             "`{KEEP} {keep}` needs fields, but {} is read as text, which has only the text itself \
              (`{KEEP} {text_field}`)",

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 
-use super::plan;
 use super::sample::Sampler;
+use super::{documents, plan};
 use crate::formats::parse::Parser;
 use crate::formats::reader::{FillEnd, Reader};
 use crate::position::{Position, Seek};
@@ -82,10 +82,11 @@ impl RecordReader {
         stdin: Option<Stdin>,
     ) -> Result<Self> {
         plan::check(sources, &options)?;
+        let format = (options.format).or_else(|| documents::implied_format(sources, false));
         let sources = sources
             .iter()
             .zip(0..)
-            .map(|(source, index)| Planned::new(index, source, options.format, stdin.as_ref()))
+            .map(|(source, index)| Planned::new(index, source, format, stdin.as_ref()))
             .collect::<Result<Vec<_>>>()?;
         // What is kept of folders' names needs no field in the files.
         let mut of_files = options.clone();

@@ -76,7 +76,7 @@ impl InputFormat {
                 ..InputFacts::DEFAULT
             },
             Self::File => InputFacts {
-                about: "A file is a record, with its name as id; of folders, .txt, .md, .markdown and .rst",
+                about: "A file is a record, with its name as id; of folders, .txt, .md, .markdown, .rst and HTML",
                 has_fields: false,
                 ..InputFacts::DEFAULT
             },
@@ -167,15 +167,23 @@ pub(crate) fn recognised(start: &[u8]) -> Option<InputFormat> {
     })
 }
 
-/// Endings of the documents that [`InputFormat::File`] takes from folders.
-const DOCUMENTS: [&str; 4] = ["txt", "md", "markdown", "rst"];
+/// The ending of text, which may be a document or a list of lines.
+const TEXT: [&str; 1] = ["txt"];
 
-/// Endings of HTML, which no format reads.
+/// Endings of documents, which [`InputFormat::File`] takes from folders as it takes text.
+const DOCUMENTS: [&str; 3] = ["md", "markdown", "rst"];
+
+/// Endings of HTML, a document that is read as its text.
 const HTML: [&str; 3] = ["html", "htm", "xhtml"];
 
-/// Whether a file in a folder is a document of plain text, as its ending says.
+/// Whether a file is a document, as its ending says.
 pub(crate) fn is_document(path: &Path) -> bool {
-    has_ending(path, &DOCUMENTS)
+    has_ending(path, &TEXT) || is_only_document(path)
+}
+
+/// Whether a file is a document and no list of lines, as its ending says.
+pub(crate) fn is_only_document(path: &Path) -> bool {
+    has_ending(path, &DOCUMENTS) || is_html(path)
 }
 
 /// Whether a file is HTML, as its ending says.
@@ -196,7 +204,7 @@ const FOREIGN: [(&[u8], &[&str], &str, &str); 4] = [
         b"PK\x03\x04",
         &["xlsx", "xlsm", "docx", "pptx", "odt", "ods", "epub", "zip"],
         "a ZIP archive, as Excel's and Word's files are",
-        "save the sheet as CSV or the document as text, or unpack the archive",
+        "save the sheet as CSV or the document as text (`pandoc -t markdown -o FILE.md FILE.docx`), or unpack the archive",
     ),
     (
         b"%PDF-",
@@ -217,6 +225,23 @@ const FOREIGN: [(&[u8], &[&str], &str, &str); 4] = [
         "export the table as CSV: `sqlite3 -header -csv FILE 'SELECT * FROM TABLE'`",
     ),
 ];
+
+/// Documents that are no text: their endings, what they are, and the command that leaves their text beside them.
+const CONVERTED: [(&[&str], &str, &str); 2] = [
+    (&["pdf"], "a PDF", "`pdftotext FILE.pdf`"),
+    (
+        &["docx", "odt", "epub", "rtf"],
+        "a text processor's file",
+        "`pandoc -t markdown -o FILE.md FILE.docx`",
+    ),
+];
+
+/// What a document is that is no text, by its ending, and the command that converts it.
+pub(crate) fn conversion(path: &Path) -> Option<(&'static str, &'static str)> {
+    let mut documents = CONVERTED.iter();
+    let (_, what, command) = documents.find(|(endings, ..)| has_ending(path, endings))?;
+    Some((what, command))
+}
 
 /// What a file is that no format reads, by its first bytes, and what helps.
 pub(crate) fn foreign(start: &[u8]) -> Option<Cause> {

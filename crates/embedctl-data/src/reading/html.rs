@@ -4,6 +4,7 @@
 //! nothing else, however its elements are nested.
 
 use std::cell::RefCell;
+use std::io::{self, Cursor, Read};
 
 use html5ever::tendril::StrTendril;
 use html5ever::tokenizer::states::RawKind;
@@ -29,15 +30,82 @@ const RAW: [(&str, RawKind); 7] = [
 
 /// Elements that stand in lines of their own.
 const BLOCKS: [&str; 34] = [
-    "address", "article", "aside", "blockquote", "body", "caption", "center", "dd", "details",
-    "dialog", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "header",
-    "hgroup", "hr", "html", "legend", "main", "menu", "nav", "ol", "p", "section", "summary",
-    "table", "tbody", "ul", "search",
+    "address",
+    "article",
+    "aside",
+    "blockquote",
+    "body",
+    "caption",
+    "center",
+    "dd",
+    "details",
+    "dialog",
+    "div",
+    "dl",
+    "dt",
+    "fieldset",
+    "figcaption",
+    "figure",
+    "footer",
+    "form",
+    "header",
+    "hgroup",
+    "hr",
+    "html",
+    "legend",
+    "main",
+    "menu",
+    "nav",
+    "ol",
+    "p",
+    "section",
+    "summary",
+    "table",
+    "tbody",
+    "ul",
+    "search",
 ];
 
+/// Reads the text of a page. A page that is no UTF-8, holds a NUL byte or has more than `limit` bytes is read as it is,
+/// so that it is refused as any other document would be.
+pub(crate) struct PageText {
+    page: Box<dyn Read + Send>,
+    limit: usize,
+    /// Once the page was read: its text.
+    text: Option<Cursor<Vec<u8>>>,
+}
+
+impl PageText {
+    pub(crate) fn new(page: Box<dyn Read + Send>, limit: usize) -> Self {
+        let text = None;
+        Self { page, limit, text }
+    }
+}
+
+impl Read for PageText {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.text.is_none() {
+            let mut page = Vec::new();
+            let most = self.limit as u64 + 1;
+            self.page.by_ref().take(most).read_to_end(&mut page)?;
+            let is_page = page.len() <= self.limit && !page.contains(&0);
+            let text = std::str::from_utf8(&page).ok().filter(|_| is_page);
+            self.text = Some(Cursor::new(match text {
+                Some(page) => text_of(page).into_bytes(),
+                None => page,
+            }));
+        }
+        match self.text.as_mut().map_or(Ok(0), |text| text.read(buffer))? {
+            // Behind a page that is too long there is more.
+            0 => self.page.read(buffer),
+            count => Ok(count),
+        }
+    }
+}
+
 /// The text of a page.
-pub(crate) fn text(page: &str) -> String {
-    let tokenizer = Tokenizer::new(PageText::default(), TokenizerOpts::default());
+fn text_of(page: &str) -> String {
+    let tokenizer = Tokenizer::new(TokenText::default(), TokenizerOpts::default());
     let input = BufferQueue::default();
     input.push_back(StrTendril::from_slice(page));
     // A script's end asks whoever runs scripts to go on.
@@ -50,9 +118,9 @@ pub(crate) fn text(page: &str) -> String {
 
 /// Receives the page's tokens.
 #[derive(Default)]
-struct PageText(RefCell<TextBuilder>);
+struct TokenText(RefCell<TextBuilder>);
 
-impl TokenSink for PageText {
+impl TokenSink for TokenText {
     type Handle = ();
 
     fn process_token(&self, token: Token, _line: u64) -> TokenSinkResult<()> {
@@ -160,7 +228,9 @@ impl TextBuilder {
             return true;
         }
         let has_text = !WITHOUT_TEXT.contains(&name)
-            && !RAW.iter().any(|(own, _)| *own == name && name != "textarea");
+            && !RAW
+                .iter()
+                .any(|(own, _)| *own == name && name != "textarea");
         if is_start && !has_text && !is_empty {
             self.skipped = Some((name.to_owned(), 1));
         }
@@ -188,7 +258,11 @@ impl TextBuilder {
         match name {
             "pre" if self.is_verbatim => {
                 self.is_verbatim = false;
-                let end = if self.text.ends_with('\n') { "```" } else { "\n```" };
+                let end = if self.text.ends_with('\n') {
+                    "```"
+                } else {
+                    "\n```"
+                };
                 self.text.push_str(end);
                 self.gap = Gap::Paragraph;
             }
@@ -253,7 +327,7 @@ mod tests {
                     <table><tr><th>a<th>b</tr><tr><td>1<td>2</table><pre># no heading\n  x = 1</pre>\
                     <svg><text>gone</text></svg><p>End &lt;here&gt;.";
         assert_eq!(
-            text(page),
+            text_of(page),
             "Home\n\n# A & B\n\nOne bold word\u{2014}and\na line.\n\n## List\n\n- first\n\n- second item\n\n\
              a | b\n1 | 2\n\n```\n# no heading\n  x = 1\n```\n\nEnd <here>.\n"
         );
@@ -273,10 +347,10 @@ mod tests {
             ("a < b &unknown; &#x41;", "a < b &unknown; A\n"),
             ("<h1></h1><p>x", "x\n"),
         ] {
-            assert_eq!(text(page), expected, "{page}");
+            assert_eq!(text_of(page), expected, "{page}");
         }
         // Any depth takes the same time for each element.
         let deep = "<div>".repeat(200_000) + "x";
-        assert_eq!(text(&deep), "x\n");
+        assert_eq!(text_of(&deep), "x\n");
     }
 }

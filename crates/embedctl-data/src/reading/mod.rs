@@ -16,6 +16,7 @@ pub(crate) mod elements;
 pub(crate) mod fields;
 pub(crate) mod fit;
 pub(crate) mod format;
+mod html;
 pub(crate) mod json;
 pub(crate) mod lines;
 pub(crate) mod options;

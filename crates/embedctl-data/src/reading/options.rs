@@ -26,6 +26,9 @@ pub(crate) const ID: &str = "id";
 /// The name that stands for all fields.
 pub(crate) const ALL: &str = "*";
 
+/// Of documents in chunks, the field of the headings above a chunk.
+pub const HEADING: &str = "heading";
+
 /// Bytes of a record at most, unless the caller says otherwise.
 pub const DEFAULT_MAX_RECORD_BYTES: usize = 4 << 20;
 

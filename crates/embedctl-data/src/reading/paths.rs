@@ -69,6 +69,15 @@ impl Paths {
         Node::find_or_insert(&mut self.roots, name).slots.push(slot);
     }
 
+    /// A record of which the fields of these numbers have one value, and the others none.
+    pub(crate) fn with<'a>(&self, numbers: &[usize], value: &'a str) -> PathValues<'a> {
+        let mut slots = vec![None; 2 * self.fields];
+        for number in numbers {
+            slots[2 * number] = Some(value);
+        }
+        PathValues { slots }
+    }
+
     /// The wanted fields of `object`, one JSON object. Of keys given twice the last one counts.
     pub(crate) fn find<'a>(&self, object: &'a str) -> serde_json::Result<PathValues<'a>> {
         let mut slots = vec![None; 2 * self.fields];

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::batch_lines::BatchLines;
 use super::compression::{self, CountedSource, Decoded, SourceCompression};
 use super::elements::ElementLines;
+use super::html::PageText;
 use super::json;
 use super::lines::{Line, LineReader, TextStart};
 use super::options::Part;
@@ -79,19 +80,8 @@ pub(crate) struct Planned {
 /// Fields that are listed in a message.
 const LISTED: usize = 40;
 
-/// The error for HTML, which no format reads.
-fn refused_html(name: &str) -> Error {
-    Error::usage(format!(
-        "{name}: it is HTML, whose tags would be embedded with its text"
-    ))
-    .with_remedy("convert it to text first, for example with `pandoc -t plain`")
-}
-
 fn unknown(name: &str) -> Error {
     let path = Path::new(name);
-    if format::is_html(path) {
-        return refused_html(name);
-    }
     if let Some(cause) = format::foreign_ending(path) {
         return Error::input(Place::file(name), cause);
     }
@@ -227,11 +217,8 @@ impl Planned {
         plan(name, format, encoding, bytes).checked()
     }
 
-    /// Refuses a table that is compressed as a whole, and HTML as a document.
+    /// Refuses a table that is compressed as a whole.
     fn checked(self) -> Result<Self> {
-        if self.format == InputFormat::File && format::is_html(Path::new(&self.name)) {
-            return Err(refused_html(&self.name));
-        }
         if self.format.is_table() && self.encoding.is_some() {
             return Err(self
                 .usage(format!(
@@ -369,6 +356,9 @@ impl Planned {
         let reader: Box<dyn Read + Send> = match self.format {
             InputFormat::Json => Box::new(ElementLines::new(reader, &self.name)),
             InputFormat::OpenAiBatch => Box::new(BatchLines::new(reader, &self.name)),
+            InputFormat::File if format::is_html(Path::new(&self.name)) => {
+                Box::new(PageText::new(reader, limit))
+            }
             _ => reader,
         };
         let lines = self.lines(LineReader::new(reader, limit));

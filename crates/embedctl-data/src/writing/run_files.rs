@@ -46,7 +46,12 @@ impl RunFiles {
         self.pending.remove();
     }
 
-    /// Notes about files of earlier runs, for the user; each is told once.
+    /// Adds a note for the user.
+    pub fn note(&self, note: String) {
+        self.pending.note(note);
+    }
+
+    /// Notes for the user, such as those about files of earlier runs; each is told once.
     #[must_use]
     pub fn take_notes(&self) -> Vec<String> {
         self.pending.take_notes()

@@ -306,6 +306,7 @@ fn with_vectors(args: &VectorArgs, request: RequestedRun) -> Result<RequestedRun
         overlap: chunks.chunk_overlap.unwrap_or(0),
         text: chunks.chunk_text,
         id: chunks.chunk_id,
+        heading: false, // a field that is kept of documents
     });
     run.output = components.options(run.output);
     Ok(RequestedRun {

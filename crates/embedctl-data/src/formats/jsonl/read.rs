@@ -1,10 +1,11 @@
-//! JSONL: a line is a JSON object; blank lines are ignored.
+//! JSONL: a line is a JSON object, or a string, which is a text; blank lines are ignored.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
 use crate::formats::fault::no_text;
 use crate::reading::cells::Cell;
@@ -37,6 +38,8 @@ pub(crate) struct Jsonl {
     first: Option<(u32, Vec<String>)>,
     /// Whether a record so far has the field of ids.
     has_ids: bool,
+    /// The fields that are the text, by their numbers in `paths`: those that a string has.
+    of_text: Vec<usize>,
 }
 
 /// A named field that no record of the first window has had.
@@ -78,11 +81,14 @@ impl Jsonl {
         });
         // A missing text is reported first.
         let mut unseen: Vec<_> = named.collect();
+        let are_text = names.iter().enumerate();
+        let of_text = are_text.filter(|(_, name)| **name == options.text_field);
         unseen.sort_by_key(|(index, ..)| *index == ID);
         Self {
             unseen,
             first: None,
             has_ids: false,
+            of_text: of_text.map(|(index, _)| index).collect(),
             paths: Paths::new(names.iter().copied()),
             options: Arc::clone(options),
             texts: texts_count,
@@ -105,7 +111,10 @@ impl Jsonl {
         if !columns.keeps_all() {
             return Ok(());
         }
-        let mut new = names(line);
+        let mut new = match is_string(line) {
+            true => vec![self.options.text_field.clone()],
+            false => names(line),
+        };
         new.retain(|name| !self.met.contains(name));
         if !new.is_empty() {
             columns.expand(new.iter().map(String::as_str), warnings)?;
@@ -113,9 +122,23 @@ impl Jsonl {
         }
         // Those of other formats, too.
         for name in columns.names().skip(self.paths.len() - self.kept) {
+            if name == self.options.text_field {
+                self.of_text.push(self.paths.len());
+            }
             self.paths.add(name);
         }
         Ok(())
+    }
+
+    /// The values of an object's fields; a string is the text of a record without others.
+    fn find<'a>(&self, line: &'a str) -> serde_json::Result<PathValues<'a>> {
+        match is_string(line) {
+            true => {
+                let value: &RawValue = serde_json::from_str(line)?;
+                Ok(self.paths.with(&self.of_text, value.get()))
+            }
+            false => self.paths.find(line),
+        }
     }
 
     /// Whether `line` is an object, and if so, whether it holds the text field.
@@ -134,14 +157,20 @@ impl Jsonl {
         source: u32,
         columns: &InputColumns,
     ) -> Result<Record<'a>, Cause> {
-        let values = self
-            .paths
-            .find(line)
-            .map_err(|error| not_an_object(line, &error))?;
+        let values = (self.find(line)).map_err(|error| not_an_object(line, &error))?;
+        if self.options.text_template.is_some() && is_string(line) {
+            let (option, _) = self.options.texts();
+            let reason = format!("the line is a string, but `{option}` needs fields");
+            return Err(Cause::of(reason).with("make an object of it (`jq -c '{text: .}'`)"));
+        }
         if !self.unseen.is_empty() {
             self.unseen
                 .retain(|(index, ..)| values.get(*index).is_none());
-            self.first.get_or_insert_with(|| (source, names(line)));
+            let names = || match is_string(line) {
+                true => vec![self.options.text_field.clone()],
+                false => names(line),
+            };
+            self.first.get_or_insert_with(|| (source, names()));
         }
         self.has_ids |= values.get(ID).is_some();
         let places = columns.of_places();
@@ -171,7 +200,7 @@ impl Jsonl {
         line: &'a str,
         columns: &InputColumns,
     ) -> Option<RejectedFields<'a>> {
-        let values = self.paths.find(line).ok()?;
+        let values = self.find(line).ok()?;
         let kept = (0..columns.kept()).map(|index| {
             let cell = columns.cell(index, values.get(self.kept + index));
             cell.unwrap_or(Cell::Null)
@@ -185,7 +214,7 @@ impl Jsonl {
     /// The requested fields as written; empty for a value that is not an object.
     pub(crate) fn fields(&self, line: &str, columns: &InputColumns) -> RecordFields {
         let mut fields = RecordFields::default();
-        let Ok(values) = self.paths.find(line) else {
+        let Ok(values) = self.find(line) else {
             return fields;
         };
         let (_, texts) = self.options.texts();
@@ -340,6 +369,11 @@ fn plain<'a>(name: &str, raw: &'a str) -> Result<Option<Cow<'a, str>>, Cause> {
     }
 }
 
+/// Whether a line begins as a string does.
+fn is_string(line: &str) -> bool {
+    line.trim_start().starts_with('"')
+}
+
 /// Whether there is nothing but space on a line.
 pub(crate) fn is_blank(line: &[u8]) -> bool {
     line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r'))
@@ -352,16 +386,7 @@ fn not_an_object(line: &str, error: &serde_json::Error) -> Cause {
     if start != Some('{') && serde_json::from_str::<IgnoredAny>(line).is_ok() {
         let kind = json::kind(line.trim_start());
         let remedy = match kind {
-            JsonType::Array => match serde_json::from_str::<Vec<String>>(line) {
-                Ok(_) => "make objects of strings: `jq -c '.[] | {text: .}'`".to_owned(),
-                Err(_) => "write its elements one a line (`jq -c '.[]'`)".to_owned(),
-            },
-            // As a line of text it would keep its quotes and escapes.
-            JsonType::String => {
-                "make objects of strings: of lines `jq -c '{text: .}'`, of an array in a file \
-                                 `jq -c '.[] | {text: .}'`"
-                    .to_owned()
-            }
+            JsonType::Array => "write its elements one a line (`jq -c '.[]'`)".to_owned(),
             _ => plain(),
         };
         return Cause::of(format!("the line is {kind}, not a JSON object")).with(remedy);
@@ -478,19 +503,12 @@ mod tests {
             ("{", "EOF while parsing an object", "jq -c ."),
             ("[", "not valid JSON (", "jq -c '.[]'"),
             (r#"[{"text":"a"}]"#, "the line is an array", "jq -c '.[]'`"),
-            (
-                r#"["a", "b"]"#,
-                "the line is an array",
-                "jq -c '.[] | {text: .}'",
-            ),
+            (r#"["a", "b"]"#, "the line is an array", "jq -c '.[]'`"),
+            (r#""words" 1"#, "not valid JSON (", "-i text"),
+            (r#""words"#, "not valid JSON (", "-i text"),
             ("\u{feff}{}", "not valid JSON (", "byte-order mark"),
             ("plain words", "not valid JSON (", "-i text"),
             ("12", "the line is an integer", "-i text"),
-            (
-                r#""words""#,
-                "the line is a string",
-                "of lines `jq -c '{text: .}'`",
-            ),
             (
                 r#"{"text":"a","x":NaN}"#,
                 "not valid JSON (",

@@ -53,6 +53,16 @@ fn a_file_is_a_record_with_its_name_as_id() {
 }
 
 #[test]
+fn a_page_is_its_text() {
+    let files = Files::new()
+        .with("a.html", "\u{feff}<h1>A</h1><p>b &lt; c")
+        .with("b.HTM.gz", gzip(b"<p>x"))
+        .with("c.md", "<p>stays");
+    let windows = files.read(documents());
+    assert_eq!(texts(&windows), ["# A\n\nb < c\n", "x\n", "<p>stays"]);
+}
+
+#[test]
 fn a_document_on_standard_input_is_one_record() {
     let windows = from_stdin(b"one\ntwo\n", documents()).unwrap();
     assert_eq!(texts(&windows), ["one\ntwo\n"]);
@@ -100,9 +110,12 @@ fn a_document_that_is_no_text_or_too_long_is_a_bad_record() {
 fn what_is_no_document_of_text_is_refused_with_a_remedy() {
     let archive = b"PK\x03\x04\x14\0\0\0".as_slice();
     for (name, content, format, words) in [
-        ("a.html", b"<p>".as_slice(), InputFormat::File, "pandoc"),
-        ("a.HTM.gz", b"", InputFormat::File, "pandoc"),
-        ("a.pdf", b"%PDF-1.7\n", InputFormat::File, "pdftotext"),
+        (
+            "a.pdf",
+            b"%PDF-1.7\n".as_slice(),
+            InputFormat::File,
+            "pdftotext",
+        ),
         ("a.docx", archive, InputFormat::File, "ZIP archive"),
         ("a.xlsx", archive, InputFormat::Csv, "save the sheet as CSV"),
         ("a.xlsx", archive, InputFormat::Text, "ZIP archive"),

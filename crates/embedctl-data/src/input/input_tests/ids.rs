@@ -176,7 +176,7 @@ fn ids_of_json_keep_their_type() {
     let reason = windows[1].rejects().next().unwrap().cause.to_string();
     assert!(
         reason.contains("the id `id` is a string (\"x\"), but the ids before it are integers")
-            && reason.contains("id_type string"),
+            && reason.contains("--id-type string"),
         "{reason}"
     );
     // As an older run has left them.

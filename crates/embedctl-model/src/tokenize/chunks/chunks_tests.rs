@@ -271,6 +271,7 @@ fn settings_that_cannot_be_met_are_refused() {
             overlap,
             text: false,
             id: false,
+            heading: false,
         })
     };
     let most = asked(None, 0).unwrap().tokens;
@@ -291,6 +292,7 @@ fn settings_that_cannot_be_met_are_refused() {
         overlap: 0,
         text: false,
         id: false,
+        heading: false,
     });
     assert!(limit.is_err() || unlimited.text_tokens < usize::MAX / 2);
 }

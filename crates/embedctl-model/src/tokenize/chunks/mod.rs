@@ -65,6 +65,8 @@ pub struct Chunking {
     pub text: bool,
     /// Whether each chunk has a key of its own in a column of the output.
     pub id: bool,
+    /// Whether the headings above each chunk are a column of the output.
+    pub heading: bool,
 }
 
 /// The same, for one model.

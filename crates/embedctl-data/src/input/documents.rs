@@ -1,0 +1,151 @@
+//! Inputs that are documents: each file is one text.
+
+use std::path::{Path, PathBuf};
+
+use crate::reading::format::{self, InputFormat};
+use crate::reading::source::Source;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::INPUT_FORMAT;
+
+/// Files that a message lists.
+const LISTED: usize = 100;
+
+/// The format of sources for which none was named, where all of them together tell it: they are documents, if the ending
+/// of each is that of one, and one at least is no `.txt`, whose lines are records by themselves. With `as_markdown` texts
+/// are cut at headings, so `.txt` is a document, too. A folder of documents is told by all files in it
+/// ([`expand`](super::list::expand)).
+#[must_use]
+pub fn implied_format(sources: &[Source], as_markdown: bool) -> Option<InputFormat> {
+    let paths: Option<Vec<&Path>> = sources.iter().map(Source::path).collect();
+    let are_documents = are_documents(paths?.into_iter(), as_markdown);
+    are_documents.then_some(InputFormat::File)
+}
+
+fn are_documents<'p>(paths: impl Iterator<Item = &'p Path>, as_markdown: bool) -> bool {
+    let (mut all, mut any) = (true, false);
+    for path in paths {
+        all &= format::is_document(path);
+        any |= as_markdown || format::is_only_document(path);
+    }
+    all && any
+}
+
+/// Whether the files of a folder are documents: all whose endings tell a format are text, and there is a document among
+/// the others.
+pub(super) fn are_of_folder<'p>(files: impl Iterator<Item = &'p Path>) -> bool {
+    let known = files.filter(|path| {
+        format::by_ending(path).0.is_some()
+            || format::is_document(path)
+            || format::conversion(path).is_some()
+    });
+    let (mut all, mut any) = (true, false);
+    for path in known {
+        let is_other = format::conversion(path).is_some();
+        all &= is_other || format::is_document(path);
+        any |= format::is_only_document(path);
+    }
+    all && any
+}
+
+/// Refuses documents that are no text, such as PDF, and names all of them. One beside which its text stands, as its
+/// conversion leaves it, counts as read.
+///
+/// # Errors
+/// If there are any.
+pub(super) fn refuse_binary(files: &[PathBuf]) -> Result<()> {
+    let is_text = |path: &Path| format::is_document(path);
+    let converted = |path: &Path| {
+        (files.iter())
+            .any(|other| is_text(other) && other.with_extension("") == path.with_extension(""))
+    };
+    let found = files.iter().filter(|path| !converted(path));
+    let found = found.filter_map(|path| Some((path, format::conversion(path)?)));
+    let found: Vec<_> = found.collect();
+    let Some((first, (_, command))) = found.first() else {
+        return Ok(());
+    };
+    let mut commands = vec![*command];
+    for (_, (_, command)) in &found {
+        if !commands.contains(command) {
+            commands.push(command);
+        }
+    }
+    let mut names: Vec<_> = (found.iter().take(LISTED))
+        .map(|(path, (what, _))| format!("{} ({what})", path.display()))
+        .collect();
+    if let Some(more) = found.len().checked_sub(LISTED).filter(|more| *more > 0) {
+        names.push(format!("{more} more"));
+    }
+    let what = match found.len() {
+        1 => format!("{} is no text", names[0]),
+        count => format!("{count} documents are no text: {}", names.join(", ")),
+    };
+    let folder = first
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let others = folder.unwrap_or(Path::new(".")).join("*.md");
+    Err(Error::usage(what).with_remedy(format!(
+        "convert with {}, which leaves the text beside it, or name the others by a pattern (`{INPUT_FORMAT} {} '{}'`)",
+        commands.join(" and "),
+        InputFormat::File,
+        others.display()
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(names: &[&str]) -> Vec<PathBuf> {
+        names.iter().map(PathBuf::from).collect()
+    }
+
+    #[test]
+    fn documents_are_told_by_all_endings_together() {
+        for (names, plain, markdown) in [
+            (&["a.md"][..], true, true),
+            (&["a.md", "b/c.TXT", "d.html.gz"], true, true),
+            (&["a.txt", "b.txt"], false, true),
+            (&["a.md", "b.jsonl"], false, false),
+            (&["a.md", "b"], false, false),
+            (&["a.md", "-"], false, false),
+            (&["-"], false, false),
+        ] {
+            let sources: Vec<Source> = paths(names).into_iter().map(Source::from).collect();
+            for (as_markdown, expected) in [(false, plain), (true, markdown)] {
+                let found = implied_format(&sources, as_markdown);
+                assert_eq!(found.is_some(), expected, "{names:?} {as_markdown}");
+            }
+        }
+        for (names, expected) in [
+            (&["a.md", "b.txt", "logo.png", "LICENSE", "c.pdf"][..], true),
+            (&["a.txt", "logo.png"], false),
+            (&["a.md", "data.csv"], false),
+            (&["c.pdf"], false),
+        ] {
+            let files = paths(names);
+            let found = are_of_folder(files.iter().map(PathBuf::as_path));
+            assert_eq!(found, expected, "{names:?}");
+        }
+    }
+
+    #[test]
+    fn every_document_that_is_no_text_is_named_with_its_command() {
+        let files = paths(&[
+            "d/a.md", "d/b.pdf", "d/c.docx", "d/e.pdf", "d/e.txt", "d/x.png",
+        ]);
+        let error = refuse_binary(&files).unwrap_err().to_string();
+        for words in [
+            "2 documents",
+            "d/b.pdf (a PDF)",
+            "d/c.docx",
+            "pdftotext",
+            "pandoc",
+            "'d/*.md'",
+        ] {
+            assert!(error.contains(words), "{words}: {error}");
+        }
+        assert!(!error.contains("e.pdf"), "{error}");
+        assert!(refuse_binary(&paths(&["a.md", "a.pdf"])).is_ok());
+    }
+}
