@@ -286,7 +286,7 @@ migraphx\t''
 rten\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l storage-option -d 'Setting of the object stores, such as aws_region=eu-west-1; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
-file\t'A file is a record, with its name as id; of folders, .txt, .md, .markdown and .rst'
+file\t'A file is a record, with its name as id; of folders, .txt, .md, .markdown, .rst and HTML'
 jsonl\t'A line is a JSON object'
 json\t'An array of JSON objects, or a JSON object on each line'
 openai-batch\t'A batch file of OpenAI\'s API: custom_id, and the texts in body.input'
@@ -401,7 +401,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand compare" -s h -l help 
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l against -d 'Reference vectors, one row per text: .npy, .npz, an output of embed, or an address (s3://, gs://, az://, https://, hf://)' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l texts -d 'Texts of the reference vectors, in an input format of embed [default: VECTORS with the extension .jsonl or .txt]' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
-file\t'A file is a record, with its name as id; of folders, .txt, .md, .markdown and .rst'
+file\t'A file is a record, with its name as id; of folders, .txt, .md, .markdown, .rst and HTML'
 jsonl\t'A line is a JSON object'
 json\t'An array of JSON objects, or a JSON object on each line'
 openai-batch\t'A batch file of OpenAI\'s API: custom_id, and the texts in body.input'
@@ -522,7 +522,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-null -d 
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l query-field -l query-column -d 'Field that holds the query of a pair, for rerankers [default: a built-in query for every 16 records]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l max-record-bytes -d 'Largest record size, such as 512KiB; larger records are left out [default: 4MiB]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
-file\t'A file is a record, with its name as id; of folders, .txt, .md, .markdown and .rst'
+file\t'A file is a record, with its name as id; of folders, .txt, .md, .markdown, .rst and HTML'
 jsonl\t'A line is a JSON object'
 json\t'An array of JSON objects, or a JSON object on each line'
 openai-batch\t'A batch file of OpenAI\'s API: custom_id, and the texts in body.input'
@@ -665,7 +665,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l part-rows -d
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l shard -d 'Process one share of the input, such as 3/8: eight runs, 1/8 to 8/8, write one folder together' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l reuse -d 'Copy the vectors of texts found in an earlier output, and embed only the others' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
-file\t'A file is a record, with its name as id; of folders, .txt, .md, .markdown and .rst'
+file\t'A file is a record, with its name as id; of folders, .txt, .md, .markdown, .rst and HTML'
 jsonl\t'A line is a JSON object'
 json\t'An array of JSON objects, or a JSON object on each line'
 openai-batch\t'A batch file of OpenAI\'s API: custom_id, and the texts in body.input'
@@ -805,7 +805,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l part-rows -d
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l shard -d 'Process one share of the input, such as 3/8: eight runs, 1/8 to 8/8, write one folder together' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l reuse -d 'Copy the vectors of texts found in an earlier output, and embed only the others' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
-file\t'A file is a record, with its name as id; of folders, .txt, .md, .markdown and .rst'
+file\t'A file is a record, with its name as id; of folders, .txt, .md, .markdown, .rst and HTML'
 jsonl\t'A line is a JSON object'
 json\t'An array of JSON objects, or a JSON object on each line'
 openai-batch\t'A batch file of OpenAI\'s API: custom_id, and the texts in body.input'
@@ -921,7 +921,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand tokens" -l part-rows -
 complete -c embedctl -n "__fish_embedctl_using_subcommand tokens" -l shard -d 'Process one share of the input, such as 3/8: eight runs, 1/8 to 8/8, write one folder together' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand tokens" -l reuse -d 'Copy the vectors of texts found in an earlier output, and embed only the others' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand tokens" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
-file\t'A file is a record, with its name as id; of folders, .txt, .md, .markdown and .rst'
+file\t'A file is a record, with its name as id; of folders, .txt, .md, .markdown, .rst and HTML'
 jsonl\t'A line is a JSON object'
 json\t'An array of JSON objects, or a JSON object on each line'
 openai-batch\t'A batch file of OpenAI\'s API: custom_id, and the texts in body.input'

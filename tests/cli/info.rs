@@ -249,3 +249,21 @@ fn the_json_of_models_of_other_kinds() {
         assert_eq!(Value::Object(own), expected, "{name}");
     }
 }
+
+#[test]
+fn widths_that_a_model_was_trained_for_are_shown() {
+    let sandbox = Sandbox::new();
+    let model = sandbox.path("model");
+    copy_folder(&in_repository("fixtures/parity/family-qwen3/model"), &model);
+    assert!(!sandbox.run("info model").stdout.contains("trained for"));
+    let loss = "```json\n{\n    \"matryoshka_dims\": [\n        16,\n        8\n    ]\n}\n```\n";
+    sandbox.write("model/README.md", loss);
+    let run = sandbox.run("info model");
+    assert_eq!(run.code, Some(0), "{run}");
+    let words: Vec<&str> = run.stdout.split_whitespace().collect();
+    let words = words.join(" ");
+    assert!(
+        words.contains("trained for 8, 16, by the model's files"),
+        "{run}"
+    );
+}

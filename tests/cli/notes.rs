@@ -145,3 +145,57 @@ fn an_input_without_records_is_told() {
         "{run}"
     );
 }
+
+#[test]
+fn a_model_of_another_command_names_that_command() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "a.jsonl",
+        "{\"id\": \"1\", \"text\": \"one\", \"query\": \"two\"}\n",
+    );
+    let classifier = "fixtures/scores/bert/model";
+    let run = embed(&sandbox, classifier, "a.jsonl -p native -o a.npy");
+    let told = notes(&run);
+    let has = told
+        .iter()
+        .any(|note| note.contains("`embedctl score` gives its"));
+    assert!(has, "{run}");
+    let mut command = sandbox.command(["score", "-p", "native", "-m"]);
+    command
+        .arg(in_repository(SMALL_MODEL))
+        .args(["a.jsonl", "-o", "s.jsonl"]);
+    let run = sandbox.finish(&mut command);
+    assert_ne!(run.code, Some(0), "{run}");
+    assert!(run.stderr.contains("run it with `embedctl embed`"), "{run}");
+}
+
+#[test]
+fn a_variable_that_is_no_setting_is_named() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.txt", "one\n");
+    let mut command = sandbox.embed_command("a.txt -o a.npy");
+    let run = sandbox.finish(command.env("EMBEDCTL_BATCH_SISE", "8"));
+    assert_eq!(run.code, Some(0), "{run}");
+    let told = "the environment variable EMBEDCTL_BATCH_SISE is not a setting";
+    assert!(run.stderr.contains(told), "{run}");
+}
+
+#[test]
+fn a_longer_input_is_embedded_by_reuse() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.txt", "one\ntwo\nthree\n");
+    let line = "a.txt -f jsonl --keep text --part-rows 2 -o old/";
+    assert_eq!(sandbox.embed(line).code, Some(0));
+    sandbox.write("a.txt", "one\ntwo\nthree\nfour\n");
+    let run = sandbox.embed(&format!("{line} --resume"));
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(run.stderr.contains("`-o NEW --reuse old/`"), "{run}");
+    // The remedy, to the letter.
+    let run = sandbox.embed("a.txt -f jsonl --keep text --part-rows 2 -o NEW --reuse old/");
+    assert_eq!(run.code, Some(0), "{run}");
+    assert!(
+        run.stderr
+            .contains("3 vectors copied from an earlier output"),
+        "{run}"
+    );
+}

@@ -101,3 +101,25 @@ fn rows_do_not_steer_a_terminal() {
     let piped = sandbox.embed("in.jsonl -o - -f jsonl");
     assert!(piped.stdout.contains(id), "{piped}");
 }
+
+/// Messages are broken between words, and no line is wider than the terminal.
+#[test]
+fn messages_are_broken_between_words() {
+    let sandbox = Sandbox::new();
+    let mut command =
+        sandbox.embed_command("no-such-file-with-a-long-name.jsonl -o out.npy --provider native");
+    for columns in [40, 60] {
+        let (code, shown) = at_a_terminal_of(columns, &mut command, b"");
+        assert_eq!(code, Some(2), "{shown}");
+        let plain = regex::Regex::new("\u{1b}\\[[0-9;?]*[A-Za-z]").unwrap();
+        let plain = plain.replace_all(&shown, "");
+        let lines: Vec<&str> = plain.lines().map(str::trim_end).collect();
+        assert!(lines.len() > 2, "{lines:?}");
+        let fits = |line: &&str| line.chars().count() <= usize::from(columns);
+        let is_word = |line: &&str| line.trim_start().split(' ').count() == 1;
+        assert!(
+            lines.iter().all(|line| fits(line) || is_word(line)),
+            "{lines:?}"
+        );
+    }
+}

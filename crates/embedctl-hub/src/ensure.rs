@@ -70,16 +70,16 @@ fn ensure_one(
     let wanted_id = model.clone();
     let store = CachedRepository::new(&settings.cache, &model.repository);
     let missing = match look(&store, &model, choice) {
-        CachedModel::Whole => return Ok(()),
-        CachedModel::Doubtful { commit } => match settings.offline {
+        KeptModel::Whole => return Ok(()),
+        KeptModel::Doubtful { commit } => match settings.offline {
             Some(_) => {
                 transfer.warning(&doubt(&model));
                 return Ok(());
             }
             None => match confirm(settings, &store, &model.at(&commit), cancel) {
                 Ok(()) => match look(&store, &model, choice) {
-                    CachedModel::Lacking(missing) => missing,
-                    CachedModel::Whole | CachedModel::Doubtful { .. } => return Ok(()),
+                    KeptModel::Lacking(missing) => missing,
+                    KeptModel::Whole | KeptModel::Doubtful { .. } => return Ok(()),
                 },
                 Err(error) if error.is_interrupted() => return Err(error),
                 Err(error) => {
@@ -91,12 +91,12 @@ fn ensure_one(
                 }
             },
         },
-        CachedModel::Lacking(missing) => missing,
+        KeptModel::Lacking(missing) => missing,
     };
     // Weights of the other kind serve where these cannot be fetched.
     let instead = || {
         choice.instead().is_some_and(|choice| {
-            !matches!(look(&store, &wanted_id, &choice), CachedModel::Lacking(_))
+            !matches!(look(&store, &wanted_id, &choice), KeptModel::Lacking(_))
         })
     };
     if settings.offline.is_some() && instead() {
@@ -131,7 +131,7 @@ fn ensure_one(
 }
 
 /// The state of a model in the cache.
-enum CachedModel {
+enum KeptModel {
     /// All that embedding needs.
     Whole,
     /// All files of a plain Transformer, without a proof that it is one: a program that fetched single
@@ -141,15 +141,15 @@ enum CachedModel {
     Lacking(Vec<String>),
 }
 
-fn look(store: &CachedRepository, model: &ModelId, choice: &FileChoice) -> CachedModel {
+fn look(store: &CachedRepository, model: &ModelId, choice: &FileChoice) -> KeptModel {
     let Some(source) = Revision::cached(store, &model.revision) else {
-        return CachedModel::Lacking(Vec::new());
+        return KeptModel::Lacking(Vec::new());
     };
     let folder = store.snapshot(&source.commit);
     let name = model.to_string();
     let Ok(needed) = required(&name, &folder, &source.listing, choice) else {
         // Where the list is whole, asking again brings the Hub's own answer: no such file.
-        return CachedModel::Lacking(vec!["the weights".into()]);
+        return KeptModel::Lacking(vec!["the weights".into()]);
     };
     let lacks = |path: &String| {
         let size = source.listing.get(path).and_then(|file| file.size);
@@ -159,9 +159,9 @@ fn look(store: &CachedRepository, model: &ModelId, choice: &FileChoice) -> Cache
     let mut missing: Vec<String> = needed.into_iter().filter(lacks).collect();
     if source.whole {
         return if missing.is_empty() {
-            CachedModel::Whole
+            KeptModel::Whole
         } else {
-            CachedModel::Lacking(missing)
+            KeptModel::Lacking(missing)
         };
     }
     // Fetched by huggingface_hub file by file: the repository's other files are unknown.
@@ -176,11 +176,11 @@ fn look(store: &CachedRepository, model: &ModelId, choice: &FileChoice) -> Cache
         missing.extend(unread_modules(&folder));
     }
     if !missing.is_empty() {
-        CachedModel::Lacking(missing)
+        KeptModel::Lacking(missing)
     } else if has(MODULES) || store.is_known_absent(&source.commit, MODULES) {
-        CachedModel::Whole
+        KeptModel::Whole
     } else {
-        CachedModel::Doubtful {
+        KeptModel::Doubtful {
             commit: source.commit,
         }
     }

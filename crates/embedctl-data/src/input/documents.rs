@@ -80,16 +80,18 @@ pub(super) fn refuse_binary(files: &[PathBuf]) -> Result<()> {
         1 => format!("{} is no text", names[0]),
         count => format!("{count} documents are no text: {}", names.join(", ")),
     };
-    let folder = first
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    let others = folder.unwrap_or(Path::new(".")).join("*.md");
-    Err(Error::usage(what).with_remedy(format!(
-        "convert with {}, which leaves the text beside it, or name the others by a pattern (`{INPUT_FORMAT} {} '{}'`)",
-        commands.join(" and "),
-        InputFormat::File,
-        others.display()
-    )))
+    let commands = commands.join(" and ");
+    let convert = format!("convert with {commands}, which leaves the text beside it");
+    let are_others = files.len() > found.len();
+    let remedy = match first.parent().filter(|_| are_others) {
+        Some(folder) => format!(
+            "{convert}, or name the others by a pattern (`{INPUT_FORMAT} {} '{}'`)",
+            InputFormat::File,
+            folder.join("*.md").display()
+        ),
+        None => convert,
+    };
+    Err(Error::usage(what).with_remedy(remedy))
 }
 
 #[cfg(test)]
