@@ -81,7 +81,7 @@ pub(super) fn refuse_binary(files: &[PathBuf]) -> Result<()> {
         count => format!("{count} documents are no text: {}", names.join(", ")),
     };
     let commands = commands.join(" and ");
-    let convert = format!("convert with {commands}, which leaves the text beside it");
+    let convert = format!("convert with {commands}, so that the text stands beside it");
     let are_others = files.len() > found.len();
     let remedy = match first.parent().filter(|_| are_others) {
         Some(folder) => format!(

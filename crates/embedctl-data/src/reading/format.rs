@@ -204,7 +204,7 @@ const FOREIGN: [(&[u8], &[&str], &str, &str); 4] = [
         b"PK\x03\x04",
         &["xlsx", "xlsm", "docx", "pptx", "odt", "ods", "epub", "zip"],
         "a ZIP archive, as Excel's and Word's files are",
-        "save the sheet as CSV or the document as text (`pandoc -t markdown -o FILE.md FILE.docx`), or unpack the archive",
+        "save the sheet as CSV or the document as text (`pandoc -t markdown FILE.docx > FILE.md`), or unpack the archive",
     ),
     (
         b"%PDF-",
@@ -232,7 +232,7 @@ const CONVERTED: [(&[&str], &str, &str); 2] = [
     (
         &["docx", "odt", "epub", "rtf"],
         "a text processor's file",
-        "`pandoc -t markdown -o FILE.md FILE.docx`",
+        "`pandoc -t markdown FILE.docx > FILE.md`",
     ),
 ];
 

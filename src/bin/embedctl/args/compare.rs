@@ -13,8 +13,9 @@ use super::values::positive;
 /// Show whether two outputs find the same rows
 ///
 /// For a sample of rows, or for queries, finds the nearest rows in each output, and counts how many they share. The second
-/// output has the same ids: another model, width, precision, type or prompt. With --with it need not exist: its vectors are
-/// made of the first one's, in another type or cut to fewer components. The search compares every row, so it is exact.
+/// output has the same ids, and vectors of another model, width, precision, type or prompt. With --with it need not exist:
+/// the first one's vectors are converted to other types or cut to fewer components. The search compares every row, so it is
+/// exact.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = EXAMPLES,
@@ -25,7 +26,7 @@ pub struct CompareArgs {
     #[arg(value_name = "A", value_hint = ValueHint::AnyPath)]
     pub reference: PathBuf,
 
-    /// The other output, of the same ids
+    /// The other output, with the same ids
     #[arg(
         value_name = "B",
         required_unless_present = "forms",

@@ -144,11 +144,11 @@ pub struct ServeClientArgs {
     #[arg(long, value_name = "ORIGIN")]
     pub allow_origin: Vec<String>,
 
-    /// Name by which requests may call a server on 127.0.0.1 without keys, beside localhost and addresses; may be given
-    /// several times
+    /// Host name that is accepted beside localhost and addresses by a server on a loopback address without keys; may be
+    /// given several times
     ///
-    /// Other names are refused with 403: a web page could have made its own name lead to this machine. A proxy that passes
-    /// on its clients' Host needs its name here.
+    /// Requests for other names are refused with 403, since a web page can point its own name at this machine (DNS
+    /// rebinding). A proxy that passes on its clients' Host needs its name here.
     #[arg(long, value_name = "NAME")]
     pub allow_host: Vec<String>,
 }
@@ -173,8 +173,8 @@ pub struct ServeLimitArgs {
     #[arg(long, value_name = "INPUTS", value_parser = positive)]
     pub max_queue: Option<usize>,
 
-    /// Longest time from a request's arrival to its answer, and for requests under way once a signal stops the server
-    /// [default: 60]
+    /// Longest time from a request's arrival to its answer; once a signal stops the server, the time that requests under
+    /// way are given [default: 60]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub timeout: Option<f64>,
 
