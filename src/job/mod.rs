@@ -337,9 +337,9 @@ impl Job {
 
     /// The error where only the input differs, such as one that has grown.
     fn of_other_input(&self, differences: &[Difference]) -> Error {
-        let texts = match self.is_single() {
-            true => format!(" (if it holds its texts: {KEEP} text)"),
-            false => String::new(),
+        let (place, texts) = match self.is_single() {
+            true => ("NEW", format!(" (if it holds its texts: {KEEP} text)")),
+            false => ("NEW/", String::new()),
         };
         let reason = format!(
             "{}: the input is not the one that it was begun with: {}",
@@ -347,7 +347,7 @@ impl Job {
             identity::listed(differences)
         );
         Error::usage(reason).with_remedy(format!(
-            "to embed what is new and copy the other vectors, write to another place with `{OUTPUT} NEW {REUSE} {}`{texts}; \
+            "to embed what is new and copy the other vectors, write to another place with `{OUTPUT} {place} {REUSE} {}`{texts}; \
              or give the same input, or {}",
             self.shown,
             self.anew()

@@ -154,12 +154,14 @@ fn a_model_of_another_command_names_that_command() {
         "{\"id\": \"1\", \"text\": \"one\", \"query\": \"two\"}\n",
     );
     let classifier = "fixtures/scores/bert/model";
-    let run = embed(&sandbox, classifier, "a.jsonl -p native -o a.npy");
+    let mut command = sandbox.command(["embed", "-p", "native", "-m"]);
+    command
+        .arg(in_repository(classifier))
+        .args(["a.jsonl", "-o", "a.npy"]);
+    let run = sandbox.finish(&mut command);
     let told = notes(&run);
-    let has = told
-        .iter()
-        .any(|note| note.contains("`embedctl score` gives its"));
-    assert!(has, "{run}");
+    let has = |note: &&str| note.contains("`embedctl score` gives its");
+    assert!(told.iter().any(has), "{run}");
     let mut command = sandbox.command(["score", "-p", "native", "-m"]);
     command
         .arg(in_repository(SMALL_MODEL))
@@ -189,9 +191,9 @@ fn a_longer_input_is_embedded_by_reuse() {
     sandbox.write("a.txt", "one\ntwo\nthree\nfour\n");
     let run = sandbox.embed(&format!("{line} --resume"));
     assert_eq!(run.code, Some(2), "{run}");
-    assert!(run.stderr.contains("`-o NEW --reuse old/`"), "{run}");
+    assert!(run.stderr.contains("`-o NEW/ --reuse old/`"), "{run}");
     // The remedy, to the letter.
-    let run = sandbox.embed("a.txt -f jsonl --keep text --part-rows 2 -o NEW --reuse old/");
+    let run = sandbox.embed("a.txt -f jsonl --keep text --part-rows 2 -o NEW/ --reuse old/");
     assert_eq!(run.code, Some(0), "{run}");
     assert!(
         run.stderr

@@ -141,7 +141,7 @@ IMPOSSIBLE = [
     Rule("-i says what the input is", ["content", "input-format"],
          lambda c: c.get("input-format") not in (None, c["content"]), None),
     Rule("the name of the input does not say what it is", ["content", "source", "input-format"], lambda c: (
-        not c.get("input-format") and (c["content"] in ("file", "openai-batch") or c["source"] == "odd"
+        not c.get("input-format") and (c["content"] == "openai-batch" or c["source"] == "odd"
                                        or c["source"] == "stdin" and c["content"] != "text")), None),
     Rule("a compressor around a table", ["content", "source"],
          lambda c: c["content"] in oracle.TABLES and c["source"] in ("gz", "zst", "bz2", "xz"), None),

@@ -127,10 +127,16 @@ def decompressed(path):
     return pa.input_stream(pa.BufferReader(content), compression=kind).read() if kind else content
 
 
+def are_documents(c):
+    """Whether a file is one record: Markdown is, and text that is cut at headings."""
+    is_cut = c["content"] == "text" and c.get("chunk") == "markdown" and not c.get("input-format") and c["source"] != "stdin"
+    return c["content"] == "file" or is_cut
+
+
 def read_file(c, content, path, name):
     """The records of one file, by Python's own readers."""
     data = decompressed(path)
-    if content == "file":
+    if are_documents(c):
         return [Record({"text": ("string", data.decode())}, name, 1, own_id=name)]
     if content == "text":
         lines = data.decode().split("\n")[:-1]
@@ -393,7 +399,7 @@ RULES = [
                                           or id_field(c) not in (None, "id"))),
     Rule("text keeps its text alone", INPUT + ["keep"],
          lambda c: not has_fields(c) and any(keep not in ("text", "*") and keep not in parts_of(c) for keep in kept(c))),
-    Rule("ids of documents are names", INPUT + ["id-type"], both(equal("content", "file"), equal("id-type", "int"))),
+    Rule("ids of documents are names", INPUT + ["id-type", "chunk"], lambda c: are_documents(c) and c.get("id-type") == "int"),
     Rule("a table's ids have one type", INPUT + ["id-type", "id-field"], lambda c: c["content"] in TABLES and c.get("id-type") == "int"
          and c.get("id-field") == "key"),
     Rule("no record has the field", INPUT + ["keep", "id-field", "text-field", "text-template", "query-field", "records"],
