@@ -66,12 +66,12 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l verify -d 'E
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l api-key-file -d 'File with a key per line; requests must send one as \'Authorization: Bearer KEY\'' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l served-model-name -d 'Name of the model in requests and answers, in place of its id; may be given several times, answers have the first' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l allow-origin -d 'Origin of web pages whose scripts may use the server, such as https://example.org, or * for all; may be given several times' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l allow-host -d 'Name by which requests may call a server on 127.0.0.1 without keys, beside localhost and addresses; may be given several times' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l allow-host -d 'Host name that is accepted beside localhost and addresses by a server on a loopback address without keys; may be given several times' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l threads -d 'Threads that run the model [default: one per usable core, two per device]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l max-body-bytes -d 'Largest request body [default: 8MiB]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l max-inputs -d 'Most inputs per request [default: 2048]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l max-queue -d 'Most inputs in the server, waiting or running; further requests are refused with 429 [default: 4096]' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l timeout -d 'Longest time from a request\'s arrival to its answer, and for requests under way once a signal stops the server [default: 60]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l timeout -d 'Longest time from a request\'s arrival to its answer; once a signal stops the server, the time that requests under way are given [default: 60]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l client-timeout -d 'Longest time for a client to send a request, or to read its answer; idle connections are closed after it [default: 30]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -s m -l model -d 'Hub id (org/name or org/name@revision) or a folder [default: that of --like, or sentence-transformers/all-MiniLM-L6-v2]' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l model-file -d 'ONNX file of the model, such as onnx/model_fp16.onnx' -r

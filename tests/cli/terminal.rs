@@ -106,8 +106,9 @@ fn rows_do_not_steer_a_terminal() {
 #[test]
 fn messages_are_broken_between_words() {
     let sandbox = Sandbox::new();
-    let mut command = sandbox
-        .embed_command("no-such-file-with-a-long-name.jsonl in-no-such-folder.jsonl -o out.npy");
+    let mut command = sandbox.embed_command(
+        "no-such-file-with-a-long-name.jsonl in-no-such-folder.jsonl -o out.npy --progress never",
+    );
     for columns in [40, 60] {
         let (code, shown) = at_a_terminal_of(columns, &mut command, b"");
         assert_eq!(code, Some(2), "{shown}");
