@@ -93,7 +93,9 @@ fn records_to_measure_with_come_from_stores() {
     store.boto(
         "for name in 'ab':\n\
          \x20   s3.put_object(Bucket='measured', Key=f'x/{name}.txt', Body=f'text {name}\\nmore of {name}\\n'.encode())\n\
-         s3.put_object(Bucket='measured', Key='x/notes.md', Body=b'no input')\n",
+         s3.put_object(Bucket='measured', Key='x/logo.png', Body=b'no input')\n\
+         s3.put_object(Bucket='measured', Key='z/a.md', Body=b'one\\ndocument')\n\
+         s3.put_object(Bucket='measured', Key='z/b.txt', Body=b'another\\none')\n",
     );
     let model = model(SMALL_MODEL);
     let bench = |input: &str| {
@@ -108,6 +110,10 @@ fn records_to_measure_with_come_from_stores() {
     assert_eq!(workload["records"], 4, "{found}");
     let name = "s3://measured/x/a.txt, s3://measured/x/b.txt";
     assert_eq!(workload["name"], name, "{found}");
+    // All objects are documents: each is one record.
+    let found = bench("s3://measured/z/");
+    assert_eq!(found.code, Some(0), "{found}");
+    assert_eq!(json(&found)["workload"]["records"], 2, "{found}");
     let found = bench("s3://measured/x/c.txt");
     assert_eq!(found.code, Some(2), "{found}");
     let said = "there is no object s3://measured/x/c.txt";
