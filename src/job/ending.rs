@@ -72,6 +72,17 @@ impl Job {
         Ok(true)
     }
 
+    /// Whether all shards are finished, and no record of any was embedded.
+    ///
+    /// # Errors
+    /// If the state of the job cannot be read.
+    pub fn is_empty(&self) -> Result<bool> {
+        let state = State::read(self.storage.as_ref(), None)?;
+        let has_ended = |shard: u32| state.ends.contains_key(&shard);
+        let records: u64 = state.ends.values().map(|end| end.end.records).sum();
+        Ok((1..=self.shard().count).all(has_ended) && records == state.rejected())
+    }
+
     /// Completes an output whose parts in `state` all exist, if its completion marker is missing or names other parts.
     /// `manifest` is the recorded manifest. A running holder of the lock completes the output at its own end.
     ///

@@ -8,7 +8,7 @@ use super::fingerprint::{self, sizes};
 use super::plan::RunPlan;
 use super::sink::{EarlierRuns, ProvenanceBuilder, RowSink, SettledPortion};
 use super::source::{InputEnd, input_range, range, shares, source_states, with_inputs};
-use crate::error::{Error, Result};
+use crate::error::{Error, Place, Result};
 use crate::identity;
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{
@@ -23,7 +23,7 @@ use crate::position::{Position, Seek};
 use crate::progress::Counts;
 use crate::record::{Slot, SourceNames, WindowSpan, WindowStart};
 use crate::rejects;
-use crate::setting::{FORCE, SHARD};
+use crate::setting::{FAIL_ON_EMPTY, FORCE, SHARD};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::SchemaRef;
 
@@ -411,6 +411,16 @@ impl RowSink for JobSink {
         self.parts()?
             .finish(end.point, schema.clone(), &provenance)?;
         if !self.job.is_single() {
+            // A shard may be empty, but not all of them.
+            let is_sharded = self.job.shard().count > 1;
+            if is_sharded && self.plan.options().fail_on_empty && self.job.is_empty()? {
+                return Err(Error::input(
+                    Place::file(self.job.shown()),
+                    format!(
+                        "no shard has a record that was embedded, which {FAIL_ON_EMPTY} forbids"
+                    ),
+                ));
+            }
             return self.job.complete();
         }
         if let Some(parts) = self.parts.take() {

@@ -174,6 +174,19 @@ fn a_run_that_has_nothing_left_to_embed_is_not_empty() {
         code(&sandbox.embed(&line), 0);
     }
     assert_eq!(joined(&sandbox, "three"), joined(&sandbox, "out"));
+    // Of all shards together, one record at least is embedded.
+    sandbox.write("a.txt", "");
+    for (number, status) in [(2, 0), (1, 1)] {
+        let line = format!("a.txt -o none/ -f jsonl --fail-on-empty --shard {number}/2");
+        let run = sandbox.embed(&line);
+        let said = "no shard has a record that was embedded, which --fail-on-empty forbids";
+        assert_eq!(
+            code(&run, status).stderr.contains(said),
+            status == 1,
+            "{run}"
+        );
+    }
+    assert!(!sandbox.path("none/_SUCCESS").exists());
 }
 
 /// A record may look like the header, or like two: only whole files are read as they were written.
