@@ -197,7 +197,7 @@ fn rows_are_not_shown_to_anybody_on_the_network() {
     local(&mut server);
     let refused = server.post("/search", body);
     assert_eq!(refused.status, 403, "{refused:?}");
-    assert!(refused.body.contains("api_key_file"), "{refused:?}");
+    assert!(refused.body.contains("--api-key-file"), "{refused:?}");
     assert_eq!(server.get("/info").json()["search"]["is_open"], false);
     assert_eq!(server.post("/embed", r#"{"inputs": "one"}"#).status, 200);
 
