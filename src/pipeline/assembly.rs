@@ -235,12 +235,9 @@ impl Assembly<'_> {
                 .iter()
                 .map(|row| place(row).map_or(0, |span| span.start));
             // A text that is no Markdown has none.
-            match headings_above(text, starts) {
-                Ok(found) => found.iter().for_each(|words| {
-                    headings.append_option(Some(words).filter(|it| !it.is_empty()))
-                }),
-                Err(_) => headings.append_nulls(rows.len()),
-            }
+            let found = headings_above(text, starts).unwrap_or_default();
+            let words = |row: usize| found.get(row).filter(|words| !words.is_empty());
+            (0..rows.len()).for_each(|row| headings.append_option(words(row)));
         }
         headings.finish()
     }
