@@ -109,11 +109,11 @@ fn messages_are_broken_between_words() {
     let mut command = sandbox.embed_command(
         "no-such-file-with-a-long-name.jsonl in-no-such-folder.jsonl -o out.npy --progress never",
     );
+    let moves = regex::Regex::new("\u{1b}\\[[0-9;?]*[A-Za-z]").unwrap();
     for columns in [40, 60] {
         let (code, shown) = at_a_terminal_of(columns, &mut command, b"");
         assert_eq!(code, Some(2), "{shown}");
-        let plain = regex::Regex::new("\u{1b}\\[[0-9;?]*[A-Za-z]").unwrap();
-        let plain = plain.replace_all(&shown, "");
+        let plain = moves.replace_all(&shown, "");
         let lines: Vec<&str> = plain.lines().map(str::trim_end).collect();
         assert!(lines.len() > 2, "{lines:?}");
         let fits = |line: &&str| line.chars().count() <= usize::from(columns);
