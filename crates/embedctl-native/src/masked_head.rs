@@ -358,6 +358,12 @@ impl MaskedHead {
         word: &TokenTable,
         arithmetic: ProductPrecision,
     ) -> Result<Self> {
+        // In single precision by vectors: the table of tokens takes its rows from such a matrix.
+        let exact = loader.without_tiles();
+        let loader = match arithmetic {
+            ProductPrecision::F32 => &exact,
+            ProductPrecision::Bf16 | ProductPrecision::I16 | ProductPrecision::I8 => loader,
+        };
         let StoredHead {
             transform,
             decoder,

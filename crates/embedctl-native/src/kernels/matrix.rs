@@ -9,7 +9,7 @@ use super::preparation::Preparation;
 use super::rounding::quantize;
 use super::simd::Simd;
 use super::tile::LINE;
-use super::tile_layout::{TileLayout, slice_row};
+use super::tile_layout::TileLayout;
 
 /// The weights of a linear layer, with its bias.
 ///
@@ -55,7 +55,7 @@ pub struct PackedLayout {
 impl PackedLayout {
     /// The arithmetic of a product that is wanted in `arithmetic`: 8-bit sums over very many inputs could overflow.
     pub(crate) fn fitting(self, arithmetic: ProductPrecision) -> ProductPrecision {
-        match self.inputs > 65_000 {
+        match self.inputs > MOST_INPUTS {
             true => ProductPrecision::F32,
             false => arithmetic,
         }
@@ -90,20 +90,24 @@ impl PackedLayout {
         } = self;
         assert!(outputs > 0 && inputs > 0, "a matrix without elements");
         assert!(
-            arithmetic != ProductPrecision::I8 || inputs <= 65_000,
+            arithmetic != ProductPrecision::I8 || inputs <= MOST_INPUTS,
             "8-bit sums could overflow"
         );
         outputs * (1 + usize::from(gated))
     }
 }
 
+/// Inputs of a matrix at most, but in single precision.
+const MOST_INPUTS: usize = 65_000;
+
 /// Columns that are packed at a time.
 const STRIP: usize = 8;
 
 impl Matrix {
     /// Packs weights for `isa` in `arithmetic`. `weights` is asked for each row of the matrix (as PyTorch keeps
-    /// them, `[outputs, inputs]`), in any order and twice where rows are balanced; `bias` has a value for each
-    /// row or is empty. In [`ProductPrecision::I8`], `ranges` are the greatest magnitudes of each input channel over
+    /// them, `[outputs, inputs]`), in any order, and twice where rows are balanced or not all are what the first ones are;
+    /// `bias` has a value for each row or is empty. Tiles multiply [`ProductPrecision::F32`] where all weights are
+    /// bfloat16. In [`ProductPrecision::I8`], `ranges` are the greatest magnitudes of each input channel over
     /// some typical activations, by which channels are balanced.
     ///
     /// # Panics
@@ -129,13 +133,32 @@ impl Matrix {
         bias: &[f32],
         ranges: Option<&[f32]>,
     ) -> Self {
+        let takes_tiles = arithmetic == ProductPrecision::F32 && layout.inputs <= MOST_INPUTS;
+        let tiles = (takes_tiles && isa.has_tiles())
+            .then(|| Self::pack_fitting(isa, arithmetic, layout, weights, bias, ranges));
+        tiles.flatten().unwrap_or_else(|| {
+            let isa = fitting_isa(isa, arithmetic);
+            Self::pack_fitting(isa, arithmetic, layout, weights, bias, ranges)
+                .expect("vectors multiply all weights")
+        })
+    }
+
+    /// [`Self::pack`] for these instructions alone: `None` if tiles are to multiply single precision, and a weight is no
+    /// bfloat16.
+    fn pack_fitting(
+        isa: Isa,
+        arithmetic: ProductPrecision,
+        layout: PackedLayout,
+        weights: &mut dyn FnMut(usize, &mut [f32]),
+        bias: &[f32],
+        ranges: Option<&[f32]>,
+    ) -> Option<Self> {
         let PackedLayout {
             outputs,
             inputs,
             gated,
         } = layout;
         let rows = layout.checked_rows(arithmetic);
-        let isa = fitting_isa(isa, arithmetic);
         assert!(bias.is_empty() || bias.len() == rows, "a bias for each row");
         let preparation = (arithmetic == ProductPrecision::I8).then(|| {
             let mut tops = vec![0.0_f32; inputs];
@@ -155,8 +178,14 @@ impl Matrix {
         let width = panel_columns(isa);
         let columns = columns(width, outputs, gated);
         let steps = matrix.steps();
-        let tiles = isa.has_tiles().then(|| TileLayout::of(arithmetic, inputs));
-        let mut rounded = vec![0_i32; inputs.div_ceil(arithmetic.per_lane())];
+        // Weights of single precision in tiles are bfloat16.
+        let halves = isa.has_tiles() && arithmetic == ProductPrecision::F32;
+        let stored = match halves {
+            true => ProductPrecision::Bf16,
+            false => arithmetic,
+        };
+        let tiles = isa.has_tiles().then(|| TileLayout::of(stored, inputs));
+        let mut rounded = vec![0_i32; inputs.div_ceil(stored.per_lane())];
         // A strip of columns is quantized, then written step by step, a run of columns at a time.
         let mut row = vec![0.0; inputs];
         let mut strip = vec![0_i32; STRIP * steps];
@@ -167,6 +196,9 @@ impl Matrix {
                     continue;
                 };
                 weights(source, &mut row);
+                if halves && !are_halves(&row) {
+                    return None;
+                }
                 if let Some(bias) = bias.get(source) {
                     matrix.bias.floats_mut()[column] = *bias;
                 }
@@ -177,20 +209,15 @@ impl Matrix {
                     match tiles {
                         None => quantize(arithmetic, &row, quantized),
                         Some(layout) => {
-                            let parts = quantize(arithmetic, &row, &mut rounded);
-                            let (step, factor) = slice_row(s, &row);
+                            let parts = quantize(stored, &row, &mut rounded);
                             layout.spread(
                                 &rounded,
-                                factor,
                                 #[inline(always)]
                                 |number, line| {
                                     quantized[number * LINE..][..LINE].copy_from_slice(line);
                                 },
                             );
-                            match arithmetic {
-                                ProductPrecision::F32 => (step, 0.0),
-                                _ => parts,
-                            }
+                            parts
                         }
                     }
                 });
@@ -207,7 +234,7 @@ impl Matrix {
                 }
             }
         }
-        matrix
+        Some(matrix)
     }
 
     /// Room for a matrix of this layout, all zero.
@@ -288,7 +315,7 @@ impl Matrix {
             .map(|part| bytes(part.dwords()))
     }
 
-    /// Whether it holds the numbers that it was packed from, as they were: in single precision, and not in slices of it.
+    /// Whether it holds the numbers that it was packed from as floats: in single precision, and not in tiles.
     pub(crate) fn is_exact(&self) -> bool {
         self.form.arithmetic == ProductPrecision::F32 && !self.form.isa.has_tiles()
     }
@@ -372,9 +399,15 @@ impl Matrix {
         self.preparation.as_ref()
     }
 
-    /// Dwords of an operand's row, and rows of a panel.
+    /// Rows of a panel, and dwords of an operand's row where there are no tiles.
     pub(super) fn steps(&self) -> usize {
         steps(self.form.isa, self.form.arithmetic, self.form.inputs)
+    }
+
+    /// Dwords of an operand's row.
+    pub(super) fn operand_steps(&self) -> usize {
+        self.tiles()
+            .map_or(self.steps(), |layout| layout.dwords()[0])
     }
 
     /// How its rows lie in tiles, where they do.
@@ -393,8 +426,9 @@ impl Matrix {
     }
 }
 
-/// The instructions for products in this arithmetic: tiles multiply bytes and bfloat16. Numbers of several bytes take so
-/// many of their products that vectors are faster while a neighbour uses the core's tiles, too.
+/// The instructions for products in this arithmetic: tiles multiply bytes and bfloat16. Numbers of more bits take so many
+/// of their products that vectors are faster while a neighbour uses the core's tiles, too. Only weights in single precision
+/// that are bfloat16 go back to tiles ([`Matrix::pack`]).
 fn fitting_isa(isa: Isa, arithmetic: ProductPrecision) -> Isa {
     match arithmetic {
         ProductPrecision::I8 | ProductPrecision::Bf16 => isa,
@@ -402,12 +436,17 @@ fn fitting_isa(isa: Isa, arithmetic: ProductPrecision) -> Isa {
     }
 }
 
-/// Dwords of a row of so many inputs.
+/// Rows of a panel of so many inputs.
 fn steps(isa: Isa, arithmetic: ProductPrecision, inputs: usize) -> usize {
     match isa.has_tiles() {
-        true => TileLayout::of(arithmetic, inputs).dwords(),
+        true => TileLayout::of(arithmetic, inputs).dwords()[1],
         false => inputs.div_ceil(arithmetic.per_lane()),
     }
+}
+
+/// Whether each of these floats is a bfloat16.
+fn are_halves(row: &[f32]) -> bool {
+    row.iter().fold(0, |bits, value| bits | value.to_bits()) & 0xffff == 0
 }
 
 /// Columns of a panel.

@@ -10,7 +10,7 @@ use super::preparation::Range;
 use super::rounding::{halves, i16_block, step16};
 use super::simd::{MOST_LANES, Simd};
 use super::tile::Block;
-use super::tile_layout::{put_row, slice_row};
+use super::tile_layout::put_row;
 
 /// Memory for converted rows. Kept and refilled: it grows to the largest size asked for and then allocates no more.
 #[derive(Debug, Default)]
@@ -67,9 +67,9 @@ impl Operand {
         Self::default()
     }
 
-    /// Dwords of a row of `inputs` values, in the arithmetic that takes most: as floats, or in tiles of three bytes each.
+    /// Dwords of a row of `inputs` values, in the arithmetic that takes most: as floats, in tiles as three bfloat16 each.
     pub(crate) fn dwords(inputs: usize) -> usize {
-        inputs.max(inputs.div_ceil(4 * amx::SIDE) * 3 * amx::SIDE)
+        inputs.div_ceil(2 * amx::SIDE) * 3 * amx::SIDE
     }
 
     /// Room for `rows` rows of `inputs` values, in any arithmetic.
@@ -125,7 +125,7 @@ impl Operand {
         rows: usize,
     ) -> Converted<'_> {
         check(matrix, x, stride, rows);
-        let (inputs, steps) = (matrix.inputs(), matrix.steps());
+        let (inputs, steps) = (matrix.inputs(), matrix.operand_steps());
         let refused = "memory for the rows";
         let tiles = matrix.tiles();
         // A tile's rows are there even where the operand has fewer.
@@ -146,13 +146,8 @@ impl Operand {
                     Some(_) => &mut self.rounded.dwords_mut()[..plain],
                     None => &mut self.data.dwords_mut()[row * steps..][..steps],
                 };
-                let mut factor = 1.0;
                 (self.scale[row], self.base[row]) = match (matrix.arithmetic(), matrix.preparation()) {
-                    (ProductPrecision::F32, _) if tiles.is_some() => {
-                        let step;
-                        (step, factor) = slice_row(s, x);
-                        (step, 0.0)
-                    }
+                    (ProductPrecision::F32, _) if tiles.is_some() => (1.0, 0.0),
                     (ProductPrecision::F32, _) => floats(x, out),
                     (ProductPrecision::Bf16, _) => halves(x, out),
                     (ProductPrecision::I16, _) => pairs(s, x, out),
@@ -169,7 +164,7 @@ impl Operand {
                         _ => &self.rounded.dwords()[..plain],
                     };
                     let tile = amx::SIDE * steps;
-                    put_row(layout, row, (row_dwords, factor), self.data.dwords_mut(), tile);
+                    put_row(layout, row, row_dwords, self.data.dwords_mut(), tile);
                 }
             }
         });

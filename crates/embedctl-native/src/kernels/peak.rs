@@ -37,14 +37,14 @@ pub fn operations(isa: Isa, arithmetic: ProductPrecision, turns: usize) -> usize
 fn run_tiles<T: Tiles>(tiles: T, arithmetic: ProductPrecision, turns: usize) -> usize {
     const INPUTS: usize = 256;
     let layout = TileLayout::of(arithmetic, INPUTS);
-    let planes = layout.groups * layout.planes();
+    let [left_planes, planes] = layout.planes().map(|planes| layout.groups * planes);
     // Ones, or numbers near to them.
     let ones = match arithmetic {
         ProductPrecision::Bf16 => 0x3f80_3f80,
         _ => 0x0101_0101,
     };
     let (left, right) = (
-        vec![ones; 2 * planes * TILE],
+        vec![ones; 2 * left_planes * TILE],
         vec![ones; planes * SIDE * WIDTH],
     );
     let mut sums = [[0; WIDTH]; ROWS];
@@ -56,7 +56,7 @@ fn run_tiles<T: Tiles>(tiles: T, arithmetic: ProductPrecision, turns: usize) -> 
         for product in layout.products() {
             let rows = TileRows {
                 left: &left,
-                tile: planes * TILE,
+                tile: left_planes * TILE,
                 rows: ROWS,
                 right: &right,
                 groups: layout.groups,

@@ -2,15 +2,14 @@
 //!
 //! A row of a matrix or of an operand is cut into *groups*: the inputs that a tile takes, 32 of 16 bits or 64 of 8. Of each
 //! group, a row has a line of sixteen dwords for each *plane*. Rounded numbers of 8 bits and bfloat16 are one plane as they
-//! are. 16-bit integers have a plane of upper bytes and one of lower bytes. Numbers in single precision have three planes of
-//! signed bytes: multiples of the row's step, of its 254th part, and of that one's 254th part.
+//! are. 16-bit integers have a plane of upper bytes and one of lower bytes. Numbers of an operand in single precision have
+//! three planes: the nearest bfloat16, the nearest one of what is left, and what is left then. A matrix that such an operand
+//! is multiplied with has bfloat16.
 
 use super::amx::{SIDE, TILE, TileProduct};
 use super::isa::ProductPrecision;
 use super::lines::dwords;
-use super::preparation::Range;
 use super::rounding::{bfloat16, i16_block};
-use super::simd::Simd;
 
 /// One row's dwords of a tile.
 pub(super) type Line = [i32; SIDE];
@@ -30,13 +29,13 @@ pub(super) struct TileLayout {
 impl TileLayout {
     pub(super) fn of(arithmetic: ProductPrecision, inputs: usize) -> Self {
         let (groups, block, block_dwords) = match arithmetic {
-            ProductPrecision::Bf16 => {
+            ProductPrecision::F32 | ProductPrecision::Bf16 => {
                 let groups = inputs.div_ceil(2 * SIDE);
-                (groups, groups, inputs.div_ceil(2))
-            }
-            ProductPrecision::F32 | ProductPrecision::I8 => {
-                let groups = inputs.div_ceil(4 * SIDE);
                 (groups, groups, inputs.div_ceil(arithmetic.per_lane()))
+            }
+            ProductPrecision::I8 => {
+                let groups = inputs.div_ceil(4 * SIDE);
+                (groups, groups, inputs.div_ceil(4))
             }
             ProductPrecision::I16 => {
                 let inputs_of_block = i16_block(inputs);
@@ -56,12 +55,7 @@ impl TileLayout {
     /// The products of a group, whose sums are kept apart.
     pub(super) fn products(self) -> &'static [TileProduct] {
         match self.arithmetic {
-            ProductPrecision::F32 => &[
-                TileProduct::FirstSlices,
-                TileProduct::SecondSlices,
-                TileProduct::ThirdSlices,
-                TileProduct::FourthSlices,
-            ],
+            ProductPrecision::F32 => &[TileProduct::FloatsByHalves],
             ProductPrecision::Bf16 => &[TileProduct::Halves],
             ProductPrecision::I16 => &[
                 TileProduct::UpperBytes,
@@ -72,20 +66,21 @@ impl TileLayout {
         }
     }
 
-    /// Planes that a number has.
-    pub(super) fn planes(self) -> usize {
-        self.products()[0].planes()
+    /// Planes of an operand's numbers, and of a matrix's.
+    pub(super) fn planes(self) -> [usize; 2] {
+        let product = self.products()[0];
+        [product.left_planes(), product.right_planes()]
     }
 
-    /// Dwords of a row.
-    pub(super) fn dwords(self) -> usize {
-        self.groups * self.planes() * SIDE
+    /// Dwords of an operand's row, and of a matrix's.
+    pub(super) fn dwords(self) -> [usize; 2] {
+        self.planes().map(|planes| self.groups * planes * SIDE)
     }
 
     /// Spreads a row of rounded numbers, as vectors would multiply them, over its lines; `put` takes each line's number and
-    /// dwords. Numbers in single precision are sliced by `factor`, the inverse of the row's step ([`slice_row`]).
+    /// dwords. Numbers in single precision are an operand's.
     #[inline(always)]
-    pub(super) fn spread(self, row: &[i32], factor: f32, mut put: impl FnMut(usize, &Line)) {
+    pub(super) fn spread(self, row: &[i32], mut put: impl FnMut(usize, &Line)) {
         match self.arithmetic {
             ProductPrecision::I8 | ProductPrecision::Bf16 => {
                 for (number, line) in row.chunks(SIDE).enumerate() {
@@ -93,9 +88,8 @@ impl TileLayout {
                 }
             }
             ProductPrecision::F32 => {
-                for (group, floats) in row.chunks(4 * SIDE).enumerate() {
-                    let slices = slices(&filled(floats), factor);
-                    for (plane, line) in slices.iter().enumerate() {
+                for (group, floats) in row.chunks(2 * SIDE).enumerate() {
+                    for (plane, line) in split_floats(&filled(floats)).iter().enumerate() {
                         put(3 * group + plane, line);
                     }
                 }
@@ -121,7 +115,7 @@ impl TileLayout {
 pub(super) fn put_row(
     layout: TileLayout,
     row: usize,
-    (dwords, factor): (&[i32], f32),
+    dwords: &[i32],
     tiles: &mut [i32],
     tile: usize,
 ) {
@@ -129,7 +123,6 @@ pub(super) fn put_row(
     let own = &mut own[row % SIDE * SIDE..];
     layout.spread(
         dwords,
-        factor,
         #[inline(always)]
         |number, line| own[number * TILE..][..SIDE].copy_from_slice(line),
     );
@@ -148,35 +141,6 @@ fn filled<const N: usize>(dwords: &[i32]) -> [i32; N] {
     }
 }
 
-/// Steps of each slice in one of the slice before: what is left over is at most half a step, so that a byte holds it.
-pub(super) const STEPS: f32 = 254.0;
-
-/// The step of a row of floats, by which the greatest becomes 127, and its inverse. The step is NaN where a float is NaN or
-/// infinite.
-#[inline(always)]
-pub(super) fn slice_row<S: Simd>(s: S, row: &[f32]) -> (f32, f32) {
-    let (low, high, nan) = Range::of(s, row).ends(s);
-    let top = high.max(-low).max(1e-30);
-    (top / 127.0 + nan, 127.0 / top)
-}
-
-/// Three bytes of each float: its multiple of the step, and twice that of what is left.
-#[inline(always)]
-fn slices(floats: &[i32; 4 * SIDE], factor: f32) -> [Line; 3] {
-    // A sum so large that its last bit is 1: its low byte is the nearest integer.
-    const WHOLE: f32 = 12_582_912.0;
-    let mut bytes = [[0_u8; 4 * SIDE]; 3];
-    for i in 0..4 * SIDE {
-        let mut value = f32::from_bits(floats[i].cast_unsigned()) * factor;
-        for plane in &mut bytes {
-            let sum = value + WHOLE;
-            plane[i] = sum.to_bits() as u8;
-            value = (value - (sum - WHOLE)) * STEPS;
-        }
-    }
-    [quads(&bytes[0]), quads(&bytes[1]), quads(&bytes[2])]
-}
-
 /// The nearest bfloat16 of up to 32 floats.
 #[inline(always)]
 pub(super) fn near_line(floats: &[f32]) -> Line {
@@ -190,6 +154,33 @@ fn near_floats(floats: &[i32; 2 * SIDE]) -> Line {
         near[i] = bfloat16(f32::from_bits(floats[i].cast_unsigned())).cast_unsigned();
     }
     pairs(&near)
+}
+
+/// Three bfloat16 of each float, whose sum it is. The second takes an infinity in, and the last one a NaN.
+#[inline(always)]
+fn split_floats(floats: &[i32; 2 * SIDE]) -> [Line; 3] {
+    const MOST: f32 = f32::from_bits(0x7f7f_0000);
+    let mut planes = [[0_u16; 2 * SIDE]; 3];
+    for i in 0..2 * SIDE {
+        let x = f32::from_bits(floats[i].cast_unsigned());
+        // Beyond it, the nearest would be infinite. A NaN passes.
+        let held = if x > MOST { MOST } else { x };
+        let first = near(if held < -MOST { -MOST } else { held });
+        let left = x - f32::from_bits(first);
+        let second = near(left);
+        let last = bfloat16(left - f32::from_bits(second));
+        planes[0][i] = (first >> 16) as u16;
+        planes[1][i] = (second >> 16) as u16;
+        planes[2][i] = last.cast_unsigned();
+    }
+    [pairs(&planes[0]), pairs(&planes[1]), pairs(&planes[2])]
+}
+
+/// The bits of the nearest bfloat16 of a number, as a float.
+#[inline(always)]
+fn near(x: f32) -> u32 {
+    let bits = x.to_bits();
+    bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) & 0xffff_0000
 }
 
 /// Upper and lower bytes of 16-bit integers.

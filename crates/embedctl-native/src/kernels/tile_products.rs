@@ -8,16 +8,17 @@ use super::linear::{Call, PackedColumns, ProductFinish, Scaled};
 use super::lines::dwords_mut;
 use super::simd::Simd;
 use super::tile::{Dot, Floats, LINE, Pairs, Quads, TileEnd, put};
-use super::tile_layout::{STEPS, TileLayout};
+use super::tile_layout::TileLayout;
 
 /// Bytes of a panel that are multiplied by all rows before the next ones: they stay in a core's second level of cache.
 const PANEL_BYTES: usize = 128 << 10;
 
 /// Parts of sums at most.
-const PARTS: usize = 4;
+const PARTS: usize = 3;
 
-/// Rows whose sums wait where a panel is multiplied in parts; as many as a block of rows has with all parts and the whole.
-const WAITING: usize = (PARTS + 1) * ROWS;
+/// Rows whose sums wait where a panel is multiplied in parts; more than a block of rows has with all parts and the whole.
+const WAITING: usize = 5 * ROWS;
+const _: () = assert!(WAITING > PARTS * ROWS);
 
 /// Vectors of a row of sums at most.
 const VECTORS: usize = 8;
@@ -67,7 +68,8 @@ impl Call<'_> {
         stride: usize,
     ) {
         let layout = TileLayout::of(self.matrix.arithmetic(), self.matrix.inputs());
-        let (products, planes, steps) = (layout.products(), layout.planes(), layout.dwords());
+        let (products, [left_planes, planes]) = (layout.products(), layout.planes());
+        let [left_steps, steps] = layout.dwords();
         let has_parts = products.len() > 1;
         let per_panel = match self.matrix.gated() {
             true => WIDTH / 2,
@@ -122,12 +124,12 @@ impl Call<'_> {
                                     adds,
                                     sums: &mut [SumRow]| {
                     let tile = (start + from + rows.0) / SIDE;
-                    let plane = groups.0 * planes;
+                    let left = tile * SIDE * left_steps + groups.0 * left_planes * TILE;
                     let rows = TileRows {
-                        left: &self.left.data[tile * SIDE * steps + plane * TILE..],
-                        tile: SIDE * steps,
+                        left: &self.left.data[left..],
+                        tile: SIDE * left_steps,
                         rows: rows.1,
-                        right: &data[plane * SIDE * WIDTH..],
+                        right: &data[groups.0 * planes * SIDE * WIDTH..],
                         groups: groups.1,
                         columns: WIDTH,
                         adds,
@@ -153,10 +155,7 @@ impl Call<'_> {
                             true => (dwords_mut(&mut *out), stride),
                             false => (sums[skipped..].as_flattened_mut(), WIDTH),
                         };
-                        match self.matrix.arithmetic() {
-                            ProductPrecision::I16 => end_parts::<S, Pairs>(s, end, parts, to),
-                            _ => end_parts::<S, Floats>(s, end, parts, to),
-                        }
+                        end_parts(s, end, parts, to);
                     }
                 } else {
                     for group in (0..layout.groups).step_by(at_once) {
@@ -234,9 +233,9 @@ fn end_rows<S: Simd, D: Dot>(
     }
 }
 
-/// The same for the sums of numbers of several bytes, in parts: the products of upper bytes, those that are less, and so on.
+/// The same for the sums of 16-bit integers, in parts: of upper bytes, of upper by lower ones, and of lower bytes.
 #[inline(always)]
-fn end_parts<S: Simd, D: Dot>(
+fn end_parts<S: Simd>(
     s: S,
     end: Scaled<'_>,
     parts: [&[SumRow]; PARTS],
@@ -247,22 +246,12 @@ fn end_parts<S: Simd, D: Dot>(
         let to = &mut to[row * stride..][..WIDTH];
         for vector in 0..WIDTH / S::LANES {
             let at = vector * S::LANES;
-            let [first, second, third] = [parts[0], parts[1], parts[2]].map(
+            let [upper, cross, lower] = parts.map(
                 #[inline(always)]
                 |part| s.load_i(&part[row][at..]),
             );
-            let [scale, _, bias] = columns[vector % VECTORS];
-            let value = if D::ARITHMETIC == ProductPrecision::I16 {
-                let sums = s.join_bytes(first, second, third);
-                end.end::<S, Pairs>(s, columns[vector % VECTORS], row, sums)
-            } else {
-                let part = s.splat(1.0 / STEPS);
-                let least = s.load_i(&parts[3][row][at..]);
-                let sums = s.fma(s.to_float(least), part, s.to_float(third));
-                let sums = s.fma(sums, part, s.to_float(second));
-                let sums = s.mul(s.fma(sums, part, s.to_float(first)), scale);
-                s.as_int(s.fma(sums, s.splat(end.scales[row]), bias))
-            };
+            let sums = s.join_bytes(upper, cross, lower);
+            let value = end.end::<S, Pairs>(s, columns[vector % VECTORS], row, sums);
             // SAFETY: a vector of the row.
             unsafe { put(s, end, value, to[at..].as_mut_ptr()) };
         }

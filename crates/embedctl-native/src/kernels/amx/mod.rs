@@ -3,7 +3,9 @@
 //! A matrix and its operands lie in tiles ([`TileLayout`](super::tile_layout::TileLayout)). [`Tiles`] multiplies up to two tiles of rows by a panel of four
 //! tiles of columns, and [`Call::run_tiles`](super::linear::Call) goes over panels and rows and finishes the sums. The
 //! instructions know bytes and bfloat16; other numbers are put together from several of their products
-//! ([`TileProduct`]). Sums of integers are exact, so that 8 and 16 bits give the same results as vectors do.
+//! ([`TileProduct`]). Sums of integers are exact, so that 8 and 16 bits give the same results as vectors do. A number in
+//! single precision is the sum of three bfloat16, so weights in bfloat16 are multiplied by it with no other loss than the
+//! rounding of sums.
 //!
 //! Nothing but these instructions is written for the processor: tests run everything around them with `PlainTiles`, too,
 //! on any processor, and compare both where there are both.
@@ -50,23 +52,26 @@ pub(super) enum TileProduct {
     CrossBytes,
     /// Lower bytes, unsigned.
     LowerBytes,
-    /// Numbers of three signed bytes each: first by first.
-    FirstSlices,
-    /// First by second, and second by first.
-    SecondSlices,
-    /// First by third, second by second, and third by first.
-    ThirdSlices,
-    /// Second by third, and third by second. The product that is left, third by third, is less than rounding takes.
-    FourthSlices,
+    /// Pairs of floats of three bfloat16 each, the greatest first, by pairs of bfloat16: the least by them, then the others,
+    /// all in one sum.
+    FloatsByHalves,
 }
 
 impl TileProduct {
-    /// Planes that numbers have.
-    pub(super) const fn planes(self) -> usize {
+    /// Planes of an operand's numbers.
+    pub(super) const fn left_planes(self) -> usize {
         match self {
             Self::Bytes | Self::Halves => 1,
             Self::UpperBytes | Self::CrossBytes | Self::LowerBytes => 2,
-            Self::FirstSlices | Self::SecondSlices | Self::ThirdSlices | Self::FourthSlices => 3,
+            Self::FloatsByHalves => 3,
+        }
+    }
+
+    /// Planes of a matrix's numbers.
+    pub(super) const fn right_planes(self) -> usize {
+        match self {
+            Self::Bytes | Self::Halves | Self::FloatsByHalves => 1,
+            Self::UpperBytes | Self::CrossBytes | Self::LowerBytes => 2,
         }
     }
 }
@@ -95,11 +100,11 @@ impl TileRows<'_> {
     /// Checks that tiles are as long as they are read and written.
     #[inline(always)]
     fn check(&self, product: TileProduct, sums: &[SumRow]) {
-        let tiles = self.groups * product.planes();
+        let tiles = self.groups * product.left_planes();
         let second = if self.rows > SIDE { self.tile } else { 0 };
         assert!(self.rows > 0 && self.rows <= ROWS && self.groups > 0);
         assert!(self.left.len() >= second + tiles * TILE);
-        assert!(self.right.len() >= tiles * SIDE * WIDTH);
+        assert!(self.right.len() >= self.groups * product.right_planes() * SIDE * WIDTH);
         assert!(sums.len() >= self.rows.next_multiple_of(SIDE));
     }
 }

@@ -22,7 +22,7 @@ impl Tiles for PlainTiles {
         sums: &mut [SumRow],
     ) {
         rows.check(product, sums);
-        let planes = product.planes();
+        let (left_planes, right_planes) = (product.left_planes(), product.right_planes());
         for (from, column) in
             (0..rows.rows.div_ceil(SIDE)).flat_map(|row| (0..4).map(move |column| (row, column)))
         {
@@ -36,11 +36,11 @@ impl Tiles for PlainTiles {
             let own = SIDE.min(rows.rows - from * SIDE);
             for group in 0..rows.groups {
                 let left = |plane: usize| {
-                    let at = from * rows.tile + (group * planes + plane) * TILE;
+                    let at = from * rows.tile + (group * left_planes + plane) * TILE;
                     &rows.left[at..][..own * SIDE]
                 };
                 let right = |plane: usize| {
-                    let at = (group * planes + plane) * SIDE * WIDTH + column * SIDE;
+                    let at = (group * right_planes + plane) * SIDE * WIDTH + column * SIDE;
                     Tile::of(&rows.right[at..], WIDTH)
                 };
                 match product {
@@ -52,19 +52,10 @@ impl Tiles for PlainTiles {
                         acc.add_bytes(left(0), right(1), [true, false]);
                     }
                     TileProduct::LowerBytes => acc.add_bytes(left(1), right(1), [false, false]),
-                    TileProduct::FirstSlices => acc.add_bytes(left(0), right(0), [true, true]),
-                    TileProduct::SecondSlices => {
-                        acc.add_bytes(left(0), right(1), [true, true]);
-                        acc.add_bytes(left(1), right(0), [true, true]);
-                    }
-                    TileProduct::ThirdSlices => {
-                        acc.add_bytes(left(0), right(2), [true, true]);
-                        acc.add_bytes(left(1), right(1), [true, true]);
-                        acc.add_bytes(left(2), right(0), [true, true]);
-                    }
-                    TileProduct::FourthSlices => {
-                        acc.add_bytes(left(1), right(2), [true, true]);
-                        acc.add_bytes(left(2), right(1), [true, true]);
+                    TileProduct::FloatsByHalves => {
+                        for plane in [2, 1, 0] {
+                            acc.add_halves(left(plane), right(0));
+                        }
                     }
                 }
             }

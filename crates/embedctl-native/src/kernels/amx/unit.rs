@@ -130,6 +130,34 @@ macro_rules! product {
     };
 }
 
+/// Two by two tiles of [`TileProduct::FloatsByHalves`]: those of the matrix are loaded once.
+macro_rules! floats_by_halves {
+    () => {
+        concat!(
+            "tileloadd tmm4, [{a} + {l} + 2048]\n",
+            "tileloadd tmm6, [{b} + {p}]\n",
+            "tdpbf16ps tmm0, tmm4, tmm6\n",
+            "tileloadd tmm7, [{b} + {p} + 64]\n",
+            "tdpbf16ps tmm1, tmm4, tmm7\n",
+            "tileloadd tmm5, [{second} + {l} + 2048]\n",
+            "tdpbf16ps tmm2, tmm5, tmm6\n",
+            "tdpbf16ps tmm3, tmm5, tmm7\n",
+            "tileloadd tmm4, [{a} + {l} + 1024]\n",
+            "tdpbf16ps tmm0, tmm4, tmm6\n",
+            "tdpbf16ps tmm1, tmm4, tmm7\n",
+            "tileloadd tmm5, [{second} + {l} + 1024]\n",
+            "tdpbf16ps tmm2, tmm5, tmm6\n",
+            "tdpbf16ps tmm3, tmm5, tmm7\n",
+            "tileloadd tmm4, [{a} + {l}]\n",
+            "tdpbf16ps tmm0, tmm4, tmm6\n",
+            "tdpbf16ps tmm1, tmm4, tmm7\n",
+            "tileloadd tmm5, [{second} + {l}]\n",
+            "tdpbf16ps tmm2, tmm5, tmm6\n",
+            "tdpbf16ps tmm3, tmm5, tmm7",
+        )
+    };
+}
+
 /// # Safety
 /// As [`TileRows::check`] checks it, for 32 rows and two tiles of columns from the first of `rows.right` and `sums` on;
 /// the instructions must be there, and tiles configured.
@@ -196,28 +224,7 @@ unsafe fn two_by_two(product: TileProduct, rows: TileRows<'_>, sums: *mut SumRow
                 loaded!("tdpbusd", " + 1024", "", " + 64"),
                 loaded!("tdpbsud", "", " + 4096", " + 4160")
             ),
-            TileProduct::FirstSlices => {
-                block!("3072", "12288", loaded!("tdpbssd", "", "", " + 64"));
-            }
-            TileProduct::SecondSlices => block!(
-                "3072",
-                "12288",
-                loaded!("tdpbssd", "", " + 4096", " + 4160"),
-                loaded!("tdpbssd", " + 1024", "", " + 64")
-            ),
-            TileProduct::ThirdSlices => block!(
-                "3072",
-                "12288",
-                loaded!("tdpbssd", "", " + 8192", " + 8256"),
-                loaded!("tdpbssd", " + 1024", " + 4096", " + 4160"),
-                loaded!("tdpbssd", " + 2048", "", " + 64")
-            ),
-            TileProduct::FourthSlices => block!(
-                "3072",
-                "12288",
-                loaded!("tdpbssd", " + 1024", " + 8192", " + 8256"),
-                loaded!("tdpbssd", " + 2048", " + 4096", " + 4160")
-            ),
+            TileProduct::FloatsByHalves => block!("3072", "4096", floats_by_halves!()),
             TileProduct::LowerBytes => block!(
                 "2048",
                 "8192",
@@ -304,35 +311,12 @@ unsafe fn one_by_four(product: TileProduct, rows: TileRows<'_>, sums: *mut SumRo
                 loaded!("tdpbusd", " + 1024", "", " + 64", " + 128", " + 192"),
                 loaded!("tdpbsud", "", " + 4096", " + 4160", " + 4224", " + 4288")
             ),
-            TileProduct::FirstSlices => block!(
+            TileProduct::FloatsByHalves => block!(
                 "3072",
-                "12288",
-                loaded!("tdpbssd", "", "", " + 64", " + 128", " + 192")
-            ),
-            TileProduct::SecondSlices => block!(
-                "3072",
-                "12288",
-                loaded!("tdpbssd", "", " + 4096", " + 4160", " + 4224", " + 4288"),
-                loaded!("tdpbssd", " + 1024", "", " + 64", " + 128", " + 192")
-            ),
-            TileProduct::ThirdSlices => block!(
-                "3072",
-                "12288",
-                loaded!("tdpbssd", "", " + 8192", " + 8256", " + 8320", " + 8384"),
-                loaded!(
-                    "tdpbssd", " + 1024", " + 4096", " + 4160", " + 4224", " + 4288"
-                ),
-                loaded!("tdpbssd", " + 2048", "", " + 64", " + 128", " + 192")
-            ),
-            TileProduct::FourthSlices => block!(
-                "3072",
-                "12288",
-                loaded!(
-                    "tdpbssd", " + 1024", " + 8192", " + 8256", " + 8320", " + 8384"
-                ),
-                loaded!(
-                    "tdpbssd", " + 2048", " + 4096", " + 4160", " + 4224", " + 4288"
-                )
+                "4096",
+                loaded!("tdpbf16ps", " + 2048", "", " + 64", " + 128", " + 192"),
+                loaded!("tdpbf16ps", " + 1024", "", " + 64", " + 128", " + 192"),
+                loaded!("tdpbf16ps", "", "", " + 64", " + 128", " + 192")
             ),
             TileProduct::LowerBytes => block!(
                 "2048",

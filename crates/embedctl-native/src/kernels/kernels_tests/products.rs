@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn plain_product(x: &[f32], weights: &[f32], bias: &[f32], inputs: usize) -> Vec<f64> {
+pub(super) fn plain_product(x: &[f32], weights: &[f32], bias: &[f32], inputs: usize) -> Vec<f64> {
     let dot = |x: &[f32], w: &[f32]| -> f64 {
         x.iter()
             .zip(w)
@@ -20,7 +20,7 @@ fn plain_product(x: &[f32], weights: &[f32], bias: &[f32], inputs: usize) -> Vec
 }
 
 /// Error that rounding may leave in a sum of `inputs` products of numbers up to 1.
-fn tolerance(arithmetic: ProductPrecision, inputs: usize) -> f64 {
+pub(super) fn tolerance(arithmetic: ProductPrecision, inputs: usize) -> f64 {
     let root = (inputs as f64).sqrt();
     match arithmetic {
         ProductPrecision::F32 => 1e-6 * root + 1e-6,

@@ -1,6 +1,6 @@
 //! Products by tiles: the same bits as by vectors where numbers are integers.
 
-use super::products::published_widths;
+use super::products::{plain_product, published_widths, tolerance};
 use super::*;
 use crate::kernels::amx::{PlainTiles, SIDE, SumRow, TILE, TileProduct, TileRows, Tiles, WIDTH};
 use crate::kernels::isa::with_tiles;
@@ -39,14 +39,12 @@ fn the_processors_tiles_give_the_bits_of_plain_ones() {
         TileProduct::UpperBytes,
         TileProduct::CrossBytes,
         TileProduct::LowerBytes,
-        TileProduct::FirstSlices,
-        TileProduct::SecondSlices,
-        TileProduct::ThirdSlices,
-        TileProduct::FourthSlices,
+        TileProduct::FloatsByHalves,
     ] {
-        let floats = product == TileProduct::Halves;
+        let floats = matches!(product, TileProduct::Halves | TileProduct::FloatsByHalves);
         let groups = 3;
-        let tiles = groups * product.planes();
+        let tiles = groups * product.left_planes();
+        let right_tiles = groups * product.right_planes();
         // Exponents of floats: near one, far apart, and so small that products or even numbers are subnormal.
         for (least, span) in [(120, 12), (80, 90), (0, 140), (50, 20)] {
             let mut half = || {
@@ -57,7 +55,7 @@ fn the_processors_tiles_give_the_bits_of_plain_ones() {
                 let one = |_| (half() | half() << 16).cast_signed();
                 (0..count).map(one).collect()
             };
-            let (left, right) = (dwords(2 * tiles * TILE), dwords(tiles * SIDE * WIDTH));
+            let (left, right) = (dwords(2 * tiles * TILE), dwords(right_tiles * SIDE * WIDTH));
             let before: Vec<SumRow> = (0..2 * SIDE)
                 .map(|_| match floats {
                     true => std::array::from_fn(|_| (half_sum(next())).cast_signed()),
@@ -184,7 +182,7 @@ fn floats_by_tiles_are_near_those_of_vectors() {
     for isa in tile_sets() {
         for (outputs, inputs) in [(17, 3), (64, 48), (65, 383), (70, 2050)] {
             let rows = 33;
-            let (weights, bias) = (random(outputs * inputs, 51), random(outputs, 52));
+            let (weights, bias) = (halves(outputs * inputs, 51), random(outputs, 52));
             let mut x = random(rows * inputs, 53);
             for row in x.chunks_exact_mut(inputs) {
                 row[inputs / 3] *= 300.0;
@@ -204,6 +202,7 @@ fn floats_by_tiles_are_near_those_of_vectors() {
             let want = product(&exact, &x, rows);
             let of = |arithmetic| {
                 let matrix = pack(isa, arithmetic, outputs, inputs, &weights, &bias);
+                assert!(!matrix.is_exact(), "{isa} {arithmetic:?}");
                 product(&matrix, &x, rows)
             };
             for (arithmetic, limit) in [
@@ -234,5 +233,94 @@ fn floats_by_tiles_are_near_those_of_vectors() {
                 }
             }
         }
+    }
+}
+
+/// Numbers from -1 to 1 that are bfloat16.
+fn halves(count: usize, seed: u64) -> Vec<f32> {
+    let upper = |x: f32| f32::from_bits(x.to_bits() & 0xffff_0000);
+    random(count, seed).into_iter().map(upper).collect()
+}
+
+#[test]
+fn weights_of_single_precision_are_multiplied_by_tiles_if_each_is_a_bfloat16() {
+    let (outputs, inputs) = (70, 50);
+    for isa in tile_sets() {
+        let of = |weights: &[f32]| pack(isa, ProductPrecision::F32, outputs, inputs, weights, &[]);
+        let mut weights = halves(outputs * inputs, 61);
+        assert!(of(&weights).isa().has_tiles());
+        *weights.last_mut().unwrap() = 1.0 + f32::EPSILON;
+        let matrix = of(&weights);
+        assert!(!matrix.isa().has_tiles() && matrix.is_exact());
+        let x = random(3 * inputs, 62);
+        let vectors = isa.without_tiles();
+        let other = pack(
+            vectors,
+            ProductPrecision::F32,
+            outputs,
+            inputs,
+            &weights,
+            &[],
+        );
+        assert_eq!(
+            bits(&product(&matrix, &x, 3)),
+            bits(&product(&other, &x, 3))
+        );
+    }
+}
+
+#[test]
+fn single_precision_by_tiles_is_as_exact_as_by_vectors_and_a_row_is_the_same_bits_in_any_company() {
+    for isa in tile_sets() {
+        for (outputs, inputs) in [(1, 1), (17, 3), (64, 32), (65, 383), (130, 514), (70, 2050)] {
+            let rows = if isa.name() == "portable-tiles" {
+                19
+            } else {
+                70
+            };
+            let (weights, bias) = (halves(outputs * inputs, 71), random(outputs, 72));
+            let x = random(rows * inputs, 73);
+            let matrix = pack(isa, ProductPrecision::F32, outputs, inputs, &weights, &bias);
+            assert!(matrix.isa().has_tiles());
+            let got = product(&matrix, &x, rows);
+            let want = plain_product(&x, &weights, &bias, inputs);
+            for (place, (got, want)) in got.iter().zip(&want).enumerate() {
+                let error = (f64::from(*got) - want).abs();
+                let limit = tolerance(ProductPrecision::F32, inputs);
+                assert!(error <= limit, "{isa} {outputs}x{inputs}, {place}: {error}");
+            }
+            for row in 0..rows {
+                let alone = product(&matrix, &x[row * inputs..][..inputs], 1);
+                let same = bits(&alone) == bits(&got[row * outputs..][..outputs]);
+                assert!(same, "{isa} {outputs}x{inputs}, row {row}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_not_a_number_stays_so_in_single_precision_by_tiles() {
+    let (outputs, inputs) = (20, 37);
+    for isa in tile_sets() {
+        let mut weights = halves(outputs * inputs, 81);
+        let matrix = pack(isa, ProductPrecision::F32, outputs, inputs, &weights, &[]);
+        for place in [0, 15, 20, 36] {
+            // The last one's bits would overflow if they were rounded.
+            let nan = f32::from_bits(0x7fff_ffff);
+            for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, nan] {
+                let mut x = random(3 * inputs, 82);
+                x[inputs + place] = bad;
+                let y = product(&matrix, &x, 3);
+                let finite: Vec<bool> = y.iter().map(|y| y.is_finite()).collect();
+                let want = (0..3 * outputs).map(|at| at / outputs != 1);
+                assert!(finite.into_iter().eq(want), "{isa} {bad} at {place}");
+            }
+        }
+        weights[inputs * 3 + 5] = f32::NAN;
+        let matrix = pack(isa, ProductPrecision::F32, outputs, inputs, &weights, &[]);
+        assert!(matrix.isa().has_tiles());
+        let y = product(&matrix, &random(inputs, 83), 1);
+        let nans: Vec<_> = (0..outputs).filter(|o| y[*o].is_nan()).collect();
+        assert_eq!(nans, [3], "{isa}");
     }
 }
