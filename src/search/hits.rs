@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::corpus::{Corpus, CorpusFile};
+use super::wanted_lines::{WantedRows, with_wanted_lines};
 use crate::error::{Error, Result};
 use crate::input::{InputOptions, InputRange, Part, RecordReader, Share, Source};
 use crate::output::{OutputFormat, ROWS, RowTexts};
@@ -16,6 +17,9 @@ use crate::record::{RecordFields, Window};
 
 /// Bytes of a row at most.
 const MAX_ROW_BYTES: usize = 64 << 20;
+
+/// The ending of files of lines, one for each row.
+const LINES: &str = ".jsonl";
 
 /// So many rows are read one by one at most, where the format can: of more, all of the file.
 const FEW_ROWS: usize = 64;
@@ -96,7 +100,7 @@ impl Corpus {
             if own.is_empty() {
                 continue;
             }
-            self.rows_of(file, Some(&own), &mut |options, rows| {
+            self.rows_of(file, &WantedRows::Numbers(&own), &mut |options, rows| {
                 for_each_row(rows, options, &mut |row, fields| {
                     if own.binary_search(&row).is_ok() {
                         found.insert(file.first + row, fields());
@@ -114,15 +118,18 @@ impl Corpus {
     /// # Errors
     /// If there is none, or ids are not in the output.
     pub fn row_of(&self, id: &str) -> Result<u64> {
-        for (file, _) in self.files_with_ends() {
-            let mut found = None;
-            self.rows_of(file, None, &mut |_, rows| {
-                found = row_with_id(rows, id);
-                found.is_none()
-            })?;
-            file.file.bytes.close();
-            if let Some(row) = found {
-                return Ok(file.first + row);
+        // In lines that others have written, an id may be written in another way.
+        for wanted in [WantedRows::Holding(id), WantedRows::All] {
+            for (file, _) in self.files_with_ends() {
+                let mut found = None;
+                self.rows_of(file, &wanted, &mut |_, rows| {
+                    found = row_with_id(rows, id);
+                    found.is_none()
+                })?;
+                file.file.bytes.close();
+                if let Some(row) = found {
+                    return Ok(file.first + row);
+                }
             }
         }
         Err(
@@ -138,7 +145,7 @@ impl Corpus {
     pub(super) fn ids(&self) -> Result<Vec<(u64, String)>> {
         let mut found = Vec::new();
         for (file, _) in self.files_with_ends() {
-            self.rows_of(file, None, &mut |_, rows| {
+            self.rows_of(file, &WantedRows::All, &mut |_, rows| {
                 let ids = IdTexts::of(rows.columns.column(0).as_ref());
                 let own = rows.origins().enumerate().filter_map(|(number, origin)| {
                     Some((origin.line - 1, ids.as_ref()?.get(number)?))
@@ -175,11 +182,11 @@ impl Corpus {
     }
 
     /// Hands over the rows of a file, window by window, until `take` has enough; nothing where they are not to be had.
-    /// `wanted` are those that matter, `None`: all.
+    /// Others than those that are `wanted` may be among them.
     fn rows_of(
         &self,
         file: &CorpusFile,
-        wanted: Option<&[u64]>,
+        wanted: &WantedRows<'_>,
         take: &mut dyn FnMut(&InputOptions, &Window) -> bool,
     ) -> Result<()> {
         let (rows, format) = match file.format.facts().row_texts {
@@ -188,9 +195,18 @@ impl Corpus {
             RowTexts::Nowhere => (None, None),
         };
         let Some(rows) = rows else { return Ok(()) };
+        let are_lines = rows.name.ends_with(LINES);
+        let rows = match are_lines {
+            true => with_wanted_lines(&rows, wanted),
+            false => rows,
+        };
+        let numbers = match wanted {
+            WantedRows::Numbers(numbers) => Some(*numbers),
+            WantedRows::All | WantedRows::Holding(_) => None,
+        };
         // A stream has no index of its batches.
         let is_table = matches!(file.format, OutputFormat::Parquet | OutputFormat::Arrow);
-        let shares = wanted
+        let shares = numbers
             .filter(|wanted| is_table && wanted.len() <= FEW_ROWS)
             .map(|wanted| {
                 let share = |row: &u64| Share {
@@ -227,7 +243,7 @@ impl Corpus {
             return Ok(());
         };
         while let Some(own) = window {
-            let is_done = wanted.and_then(<[u64]>::last).is_some_and(|last| {
+            let is_done = numbers.and_then(<[u64]>::last).is_some_and(|last| {
                 let lines = own.origins().map(|origin| origin.line);
                 lines.max().is_some_and(|line| line > *last)
             });

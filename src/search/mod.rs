@@ -19,6 +19,7 @@ mod hits;
 mod matching;
 mod nearest;
 mod queries;
+mod wanted_lines;
 
 pub use agreement::{Cosines, DifferingRow, NeighbourAgreement, Overlap, listed_depth};
 pub use comparison::{

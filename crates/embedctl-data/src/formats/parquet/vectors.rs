@@ -27,11 +27,12 @@ const BATCH_ROWS: usize = 1024;
 /// Numbers that room is made for at a time: a list's width counts for each row, null rows included.
 const BATCH_NUMBERS: usize = 4 << 20;
 
-/// Row groups up to this size (bytes, decompressed) are decoded side by side.
-const SMALL_GROUP: i64 = 256 << 20;
+/// Bytes of row groups that are decoded side by side at most: each may be in memory as a whole, while those before it are
+/// handed over.
+const SIDE_BY_SIDE: u64 = 512 << 20;
 
-/// Decoded batches that wait for their turn, for each thread.
-const WAITING: usize = 4;
+/// Batches of a row group that may wait.
+const MOST_WAITING: u64 = 1 << 16;
 
 /// A width up to this is believed, however little the file holds: its rows may all be null.
 const WIDE: usize = 1 << 16;
@@ -63,9 +64,8 @@ pub(super) fn read(
         return Err(unreadable(file.path(), why).with_remedy(CUT));
     }
     let mask = ProjectionMask::roots(metadata.parquet_schema(), columns);
-    let are_small = groups
-        .iter()
-        .all(|group| group.total_byte_size() <= SMALL_GROUP);
+    let sizes = (groups.iter()).map(|group| group.total_byte_size().unsigned_abs());
+    let at_once = SIDE_BY_SIDE / sizes.max().unwrap_or(0).max(1);
     let columns = VectorColumns {
         file,
         chunks,
@@ -75,8 +75,9 @@ pub(super) fn read(
     };
     let mut rows = 0;
     let mut take = |batch: &RecordBatch| of_batch(batch, said, &mut rows, take);
-    let threads = usable_cores().min(columns.groups());
-    match are_small && threads > 1 {
+    let at_once = usize::try_from(at_once).unwrap_or(usize::MAX);
+    let threads = usable_cores().min(columns.groups()).min(at_once);
+    match threads > 1 {
         true => columns.decode_side_by_side(threads, &mut take),
         false => (0..columns.groups()).try_for_each(|group| columns.decode(group, |it| take(&it))),
     }
@@ -126,11 +127,16 @@ impl VectorColumns<'_> {
         take: &mut dyn FnMut(&RecordBatch) -> Result<()>,
     ) -> Result<()> {
         let stopped = || Error::internal("a thread that decodes vectors has ended");
+        let groups = self.metadata.metadata().row_groups().iter();
+        let most_rows = groups.map(|group| group.num_rows().unsigned_abs()).max();
+        let most_batches = most_rows.unwrap_or(0) / self.batch_rows as u64 + 2;
+        // A damaged file may claim any number.
+        let most_batches = most_batches.min(MOST_WAITING) as usize;
         std::thread::scope(|scope| {
             let mut decoders = Vec::with_capacity(threads);
             for first in 0..threads {
-                // `None` ends a row group.
-                let (sender, receiver) = bounded::<Result<Option<RecordBatch>>>(WAITING);
+                // `None` ends a row group. A whole one may wait.
+                let (sender, receiver) = bounded::<Result<Option<RecordBatch>>>(most_batches);
                 decoders.push(receiver);
                 spawn_scoped(scope, "vectors", move || {
                     for group in (first..self.groups()).step_by(threads) {
