@@ -204,9 +204,8 @@ impl Attention {
             };
         }
         if takes_tiles(isa, arithmetic) {
-            let text = text!(0);
             let _: Option<()> = with_tiles!(isa, s, tiles => {
-                text.run_tiles(s, tiles, scratch, out, stride);
+                text!(0).run_tiles(s, tiles, scratch, out, stride);
             });
             return;
         }

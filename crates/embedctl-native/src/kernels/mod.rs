@@ -34,6 +34,7 @@ mod tile;
 mod tile_layout;
 mod tile_pairs;
 mod tile_parts;
+#[cfg_attr(not(kernels = "amx"), allow(dead_code))]
 mod tile_products;
 
 pub use attention::{Attention, AttentionScratch, HeadsInput, ScoreBias, Sight};
