@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 MODEL = "fixtures/models/all-MiniLM-L6-v2"
+SPARSE = "fixtures/sparse/bert/model"
+OF_TOKENS = "fixtures/multi/bert-document/model"
 QUERY = "a cat on a rug"
 WIDTH = 384
 NEAREST = 10
@@ -123,6 +125,97 @@ def check(program, work, rows=10_000):
         print(f"{dtype}: {rows} rows in {', '.join(write)}: NumPy's answer")
 
 
+def write_rows(out, rows):
+    """Puts other rows under the provenance of an output: values as its column of vectors holds them."""
+    if out.suffix == ".jsonl":
+        with open(out, "w") as file:
+            for row, value in enumerate(rows):
+                file.write(json.dumps({"id": str(row), "embedding": value}) + "\n")
+        return
+    schema = pq.read_schema(out)
+    ids = pa.array([str(row) for row in range(len(rows))])
+    table = pa.table([ids, pa.array(rows, schema.field("embedding").type)], schema=schema)
+    pq.write_table(table, out, row_group_size=3000)
+
+
+def check_kind(program, work, rows, exact, of_row):
+    """Compares the answers on rows of another kind with the scores that `exact` gives for the query's vector."""
+    program.embed(QUERY, work / "kind.jsonl", "--task", "query")
+    query = json.loads((work / "kind.jsonl").read_text())["embedding"]
+    scores = np.array([exact(query, row) for row in rows])
+    best = np.argsort(-scores, kind="stable")[:NEAREST]
+    for ending in ("jsonl", "parquet"):
+        out = work / f"kind.{ending}"
+        program.embed("one", out)
+        write_rows(out, [of_row(row) for row in rows])
+        found, given = program.search(out, QUERY)
+        assert np.allclose(given, scores[found], rtol=2e-6, atol=2e-6), (out, given, scores[found])
+        assert np.allclose(scores[found], scores[best], rtol=2e-6, atol=2e-6), (out, found, best)
+
+
+def check_kinds(program, work, rows=10_000):
+    """Sparse vectors by their dot product, and vectors of tokens by MaxSim."""
+    random = np.random.default_rng(3)
+    sparse = Program(program.path, str(Path(SPARSE).resolve()))
+    sparse.embed(QUERY, work / "kind.jsonl", "--task", "query")
+    width = max(json.loads((work / "kind.jsonl").read_text())["embedding"]["indices"]) + 1
+
+    def entries():
+        indices = np.sort(random.choice(width, random.integers(0, 60), replace=False))
+        return indices, random.random(len(indices), dtype=np.float32)
+
+    def dot(query, row):
+        full = np.zeros(width)
+        full[query["indices"]] = query["values"]
+        return float(full[row[0]] @ row[1].astype(np.float64))
+
+    def as_entries(row):
+        return {"indices": row[0].tolist(), "values": row[1].tolist()}
+
+    check_kind(sparse, work, [entries() for _ in range(rows)], dot, as_entries)
+    print(f"sparse: {rows} rows in jsonl, parquet: NumPy's answer")
+    tokens = Program(program.path, str(Path(OF_TOKENS).resolve()))
+    tokens.embed(QUERY, work / "kind.jsonl")
+    width = len(json.loads((work / "kind.jsonl").read_text())["embedding"][0])
+    made = [random.standard_normal((random.integers(1, 20), width), dtype=np.float32) for _ in range(rows)]
+
+    def max_sim(query, row):
+        return float((np.array(query) @ row.astype(np.float64).T).max(axis=1).sum())
+
+    check_kind(tokens, work, made, max_sim, np.ndarray.tolist)
+    print(f"vectors of tokens: {rows} rows in jsonl, parquet: NumPy's answer")
+
+
+def check_compare(program, work, rows=10_000):
+    """The shares of nearest rows that two outputs have in common, over all rows."""
+    one = unit_vectors(rows)
+    two = one + 0.5 * unit_vectors(rows, seed=8)
+    depths, shared = (1, 10, 100), np.zeros(3)
+    scaled = two / np.linalg.norm(two, axis=1, keepdims=True)
+    for first in range(0, rows, 1000):
+        own = range(first, first + 1000)
+        near = []
+        for vectors in (one, scaled):
+            scores = vectors[own].astype(np.float64) @ vectors.T.astype(np.float64)
+            scores[np.arange(1000), own] = -np.inf
+            near.append(np.argsort(-scores, axis=1)[:, : max(depths)])
+        for place, depth in enumerate(depths):
+            shared[place] += sum(
+                len(np.intersect1d(a[:depth], b[:depth])) / depth for a, b in zip(*near, strict=True)
+            )
+    for ending, write in (("npy", write_npy), ("parquet", write_parquet)):
+        outputs = [work / f"compared-{name}.{ending}" for name in ("one", "two")]
+        write(program, outputs[0], one)
+        # Of the same model and prompt, the first one's vectors would be the queries in both.
+        write(program, outputs[1], two, "--prompt", "another: ")
+        found = json.loads(program.run("compare", *outputs, "--sample", rows, "--json"))["others"][0]["overlaps"]
+        assert [overlap["depth"] for overlap in found] == list(depths), found
+        shares = [overlap["share"] for overlap in found]
+        # Rows that are equally near but for rounding may change places.
+        assert np.allclose(shares, shared / rows, atol=2e-4), (shares, shared / rows)
+    print(f"compare: {rows} rows in npy, parquet: NumPy's shares, {', '.join(f'{share:.3f}' for share in shares)}")
+
+
 def seconds(action, rounds):
     """Median of several runs after one that fills the memory's cache."""
     action()
@@ -212,6 +305,10 @@ def main():
     args = parser.parse_args()
     program = Program(shutil.which(args.program) or str(Path(args.program).resolve()), str(Path(MODEL).resolve()))
     check(program, args.work)
+    check_kinds(program, args.work)
+    check_compare(program, args.work)
+    if args.rows == 0:
+        return
     speed(program, args.work, args.rows, args.rounds)
 
 

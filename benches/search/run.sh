@@ -5,7 +5,7 @@
 #   cargo build --release && benches/search/run.sh
 #
 # Needs python3; its environment comes to lie in target/search, with files of about 8 GB. PYTHON (with the packages of
-# requirements.txt), EMBEDCTL, WORK (a folder), ROWS (1000000) and ROUNDS (5) can be given. Measure on a machine that does
+# requirements.txt), EMBEDCTL, WORK (a folder), ROWS (1000000; 0: no speed) and ROUNDS (5) can be given. Measure on a machine that does
 # nothing else.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
