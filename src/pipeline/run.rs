@@ -184,11 +184,10 @@ impl Run {
         let end = end.inspect_err(|_| ledger.sink.salvage(&made))?;
         drop(threads);
 
-        // A shard may have no share of the input.
-        let has_no_share = end.read == 0 && self.options.job.shard.count > 1;
-        let has_rows = before.has_rows || has_no_share;
-        ledger.check(end.read, !self.options.fail_on_empty || has_rows)?;
-        let empty = (end.read == 0 && !has_rows).then(|| empty_input(&names));
+        // Of shards one may be empty: that which completes the output sees whether all are.
+        let may_be_empty = before.has_rows || self.options.job.shard.count > 1;
+        ledger.check(end.read, !self.options.fail_on_empty || may_be_empty)?;
+        let empty = (end.read == 0 && !may_be_empty).then(|| empty_input(&names));
         if cancel.is_cancelled() && !ledger.sink.outlives_its_run() {
             return Err(Error::interrupted());
         }

@@ -187,6 +187,16 @@ fn a_run_that_has_nothing_left_to_embed_is_not_empty() {
         );
     }
     assert!(!sandbox.path("none/_SUCCESS").exists());
+    // A shard whose records are all bad is not an empty output.
+    sandbox.write("b.jsonl", "{\"text\": 1}\n{\"text\": \"one\"}\n");
+    for (number, status) in [(1, 3), (2, 0)] {
+        let line = "b.jsonl -o some/ -f jsonl --fail-on-empty --on-error skip";
+        code(
+            &sandbox.embed(&format!("{line} --shard {number}/2")),
+            status,
+        );
+    }
+    assert!(sandbox.path("some/_SUCCESS").exists());
 }
 
 /// A record may look like the header, or like two: only whole files are read as they were written.

@@ -218,11 +218,11 @@ def records(c, folder):
     return found
 
 
-def partition_fields(found):
-    """Columns of partitions: integers if all values of the key are."""
+def partition_fields(c):
+    """Columns of partitions, also of files without records: integers if all values of the key are."""
     keys = {}
-    for record in found:
-        for key, value in record.partitions:
+    for _, name in c["files"]:
+        for key, value in partitions(name):
             keys.setdefault(key, []).append(value)
     return {key: "int64" if all(re.fullmatch(r"-?\d+", v) for v in values) else "string" for key, values in keys.items()}
 
@@ -743,7 +743,7 @@ def columns_of_records(c, found):
         return name, kind, get
     if answers(c):
         return [field_column(name, None) for name in c["fields"]]
-    parts = partition_fields(found)
+    parts = partition_fields(c)
     known = c["fields"] if found or c["content"] not in ("jsonl", "json", "openai-batch") else []
     own, named = [], [keep.split(":") for keep in kept(c)]
     names = [keep[0] for keep in named]
