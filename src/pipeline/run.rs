@@ -184,7 +184,7 @@ impl Run {
         let end = end.inspect_err(|_| ledger.sink.salvage(&made))?;
         drop(threads);
 
-        // Of shards one may be empty: that which completes the output sees whether all are.
+        // One shard may be empty. The shard that completes the output checks whether all are.
         let may_be_empty = before.has_rows || self.options.job.shard.count > 1;
         ledger.check(end.read, !self.options.fail_on_empty || may_be_empty)?;
         let empty = (end.read == 0 && !may_be_empty).then(|| empty_input(&names));

@@ -1,5 +1,6 @@
 //! Inputs that are documents: each file is one text.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use crate::reading::format::{self, InputFormat};
@@ -47,20 +48,20 @@ pub(super) fn are_of_folder<'p>(files: impl Iterator<Item = &'p Path>) -> bool {
     all && any
 }
 
-/// Refuses documents that are no text, such as PDF, and names all of them. One beside which its text stands, as its
-/// conversion leaves it, counts as read.
+/// Refuses binary documents, such as PDF, and names all of them. One beside which its text stands, as its conversion
+/// leaves it, is left out.
 ///
 /// # Errors
 /// If there are any.
 pub(super) fn refuse_binary(files: &[PathBuf]) -> Result<()> {
-    let is_text = |path: &Path| format::is_document(path);
-    let converted = |path: &Path| {
-        (files.iter())
-            .any(|other| is_text(other) && other.with_extension("") == path.with_extension(""))
-    };
-    let found = files.iter().filter(|path| !converted(path));
-    let found = found.filter_map(|path| Some((path, format::conversion(path)?)));
-    let found: Vec<_> = found.collect();
+    let binary = files.iter();
+    let binary = binary.filter_map(|path| Some((path, format::conversion(path)?)));
+    let mut found: Vec<_> = binary.collect();
+    if !found.is_empty() {
+        let texts = files.iter().filter(|path| format::is_document(path));
+        let converted: HashSet<PathBuf> = texts.map(|path| path.with_extension("")).collect();
+        found.retain(|(path, _)| !converted.contains(&path.with_extension("")));
+    }
     let Some((first, (_, command))) = found.first() else {
         return Ok(());
     };
@@ -77,8 +78,8 @@ pub(super) fn refuse_binary(files: &[PathBuf]) -> Result<()> {
         names.push(format!("{more} more"));
     }
     let what = match found.len() {
-        1 => format!("{} is no text", names[0]),
-        count => format!("{count} documents are no text: {}", names.join(", ")),
+        1 => format!("{} is not text", names[0]),
+        count => format!("{count} documents are not text: {}", names.join(", ")),
     };
     let commands = commands.join(" and ");
     let convert = format!("convert with {commands}, so that the text stands beside it");
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn every_document_that_is_no_text_is_named_with_its_command() {
+    fn every_binary_document_is_named_with_its_command() {
         let files = paths(&[
             "d/a.md", "d/b.pdf", "d/c.docx", "d/e.pdf", "d/e.txt", "d/x.png",
         ]);

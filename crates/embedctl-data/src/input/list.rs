@@ -24,7 +24,7 @@ use embedctl_storage::{Address, Location, Storage};
 /// folder is its documents. `notes` gets how many files of folders are none of the sources.
 ///
 /// # Errors
-/// If a folder or a pattern is none, or one cannot be read, or a folder of documents holds one that is no text.
+/// If a folder or a pattern is none, or one cannot be read, or a folder of documents holds a binary one.
 pub fn expand(
     inputs: &[PathBuf],
     format: Option<InputFormat>,

@@ -226,7 +226,7 @@ const FOREIGN: [(&[u8], &[&str], &str, &str); 4] = [
     ),
 ];
 
-/// Documents that are no text: their endings, what they are, and the command that leaves their text beside them.
+/// Binary documents: their endings, what they are, and the command that leaves their text beside them.
 const CONVERTED: [(&[&str], &str, &str); 2] = [
     (&["pdf"], "a PDF", "`pdftotext FILE.pdf`"),
     (
@@ -236,7 +236,7 @@ const CONVERTED: [(&[&str], &str, &str); 2] = [
     ),
 ];
 
-/// What a document is that is no text, by its ending, and the command that converts it.
+/// What a binary document is, by its ending, and the command that converts it.
 pub(crate) fn conversion(path: &Path) -> Option<(&'static str, &'static str)> {
     let mut documents = CONVERTED.iter();
     let (_, what, command) = documents.find(|(endings, ..)| has_ending(path, endings))?;
