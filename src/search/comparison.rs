@@ -13,7 +13,7 @@ use super::corpus::Corpus;
 use super::decoder::Decoder;
 use super::derived::{DerivedForm, cut};
 use super::matching::sampled;
-use super::nearest::{Neighbour, TakeStored, nearest};
+use super::nearest::{TakeStored, nearest};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::output::Ranges;
@@ -324,7 +324,9 @@ fn without_own(
     read: impl FnOnce(&mut TakeStored<'_>) -> Result<()>,
 ) -> Result<Neighbours> {
     let wanted = most + usize::from(sample.is_some());
-    let found: Vec<Vec<Neighbour>> = nearest(queries, decoder, wanted, read)?;
+    let (found, _) = nearest(queries, decoder, wanted, None, |feed| {
+        read(&mut |number, row| feed.row(number, row))
+    })?;
     let rows = found.into_iter().enumerate().map(|(place, found)| {
         let own = sample.map(|rows| rows[place]);
         let others = found

@@ -5,14 +5,14 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::decoder::Decoder;
-use super::nearest::{Neighbour, TakeStored, nearest};
+use super::nearest::{Neighbour, TakeStored, count_from_zero, nearest};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Place, Result};
 use crate::identity::VectorIdentity;
 use crate::job::State;
 use crate::model::VectorKind;
 use crate::output::{
-    self, ChosenVectors, Dtype, FormColumns, OutputFormat, RowForm, TemporaryVectors,
+    self, ChosenVectors, Dtype, FormColumns, MatrixRows, OutputFormat, RowForm, TemporaryVectors,
 };
 use crate::record::{RowVector, RowVectors};
 use crate::setting::{DTYPE, SPARSE_TOKENS, VECTORS};
@@ -145,15 +145,22 @@ impl Corpus {
                 "a query of {width} components for rows of {own}"
             )));
         }
-        let mut rows = 0_u64;
-        let found = nearest(queries, &self.decoder, most, |take| {
-            self.for_each(cancel, &mut |number, row| {
-                rows += 1;
-                match besides == Some(number) {
-                    true => Ok(()),
-                    false => take(number, row),
+        let (found, rows) = nearest(queries, &self.decoder, most, besides, |feed| {
+            let mut widths = Widths::default();
+            for file in &self.files {
+                match self.matrix(file)? {
+                    Some(matrix) if matrix.rows() > 0 => {
+                        widths.check(self, file, matrix.width())?;
+                        feed.matrix(matrix, file.first, cancel)?;
+                    }
+                    Some(_) => {}
+                    None => {
+                        let take = &mut |number, row: RowVector<'_>| feed.row(number, row);
+                        self.for_each_of(file, &mut widths, cancel, take)?;
+                    }
                 }
-            })
+            }
+            Ok(())
         })?;
         if rows == 0 {
             return Err(self.is_empty());
@@ -167,24 +174,37 @@ impl Corpus {
     /// If it has none, or the output cannot be read.
     pub fn vector(&self, wanted: u64, cancel: &CancelToken) -> Result<RowVectors> {
         let mut found: Option<RowVectors> = None;
-        let read = self.for_each(cancel, &mut |number, row| {
-            if number != wanted {
-                return Ok(());
+        let place = self.files.partition_point(|file| file.first <= wanted);
+        let file = &self.files[place.saturating_sub(1)];
+        let own = wanted - file.first;
+        if let Some(matrix) = self.matrix(file)? {
+            Widths::default().check(self, file, matrix.width())?;
+            if own < matrix.rows() {
+                let (mut room, mut stored, mut elements) = Default::default();
+                matrix.read(own..own + 1, &mut room, &mut stored)?;
+                let row = from_zero(matrix.dtype(), &stored, &mut elements);
+                return Ok(self.decoded(RowVector::Dense(row)));
             }
-            found = Some(self.decoded(row));
-            // Ends the reading: what follows is not wanted.
-            Err(Error::internal("the row was found"))
-        });
-        match found {
-            Some(row) => Ok(row),
-            None => {
+        } else if let Some(mut chosen) = self.chosen(file)? {
+            chosen.read(&[own], &mut |_, row| found = Some(self.decoded(row)))?;
+        } else {
+            let take = &mut |number, row: RowVector<'_>| {
+                if number != wanted {
+                    return Ok(());
+                }
+                found = Some(self.decoded(row));
+                // Ends the reading: what follows is not wanted.
+                Err(Error::internal("the row was found"))
+            };
+            let read = self.for_each_of(file, &mut Widths::default(), cancel, take);
+            if found.is_none() {
                 read?;
-                Err(
-                    Error::usage(format!("{}: row {wanted} has no vector", self.name))
-                        .with_remedy("choose another row"),
-                )
             }
         }
+        found.ok_or_else(|| {
+            Error::usage(format!("{}: row {wanted} has no vector", self.name))
+                .with_remedy("choose another row")
+        })
     }
 
     /// A row's vector in numbers, as rows of one.
@@ -249,34 +269,52 @@ impl Corpus {
 
     /// Hands over each row that has a vector, as it is stored, elements of bytes from 0 on.
     pub(super) fn for_each(&self, cancel: &CancelToken, take: &mut TakeStored<'_>) -> Result<()> {
-        let mut width = None;
-        let mut check = |file: &CorpusFile, own: usize| {
-            if cancel.is_cancelled() {
-                return Err(Error::interrupted());
-            }
-            let known = *width.get_or_insert(own);
-            let dimensions = self.decoder.dimensions(own);
-            let is_known = self.dimensions.is_none_or(|it| Some(it) == dimensions);
-            if known != own || dimensions.is_none() || !is_known {
-                return Err(Error::input(
-                    Place::file(&file.file.name),
-                    format!("holds a vector of {own} elements, which its other vectors or its provenance do not have"),
-                )
-                .with_remedy("look at it with `embedctl inspect`"));
-            }
-            Ok(())
-        };
+        let mut widths = Widths::default();
         for file in &self.files {
-            let is_counted = file.format.facts().lengths().is_some();
-            let read = match self.stored.is_one_per_row() {
-                true => self.of_rows(file, &mut check, take),
-                false if is_counted => self.of_lengths(file, &mut check, take),
-                false => self.of_tokens(file, &mut check, take),
-            };
-            file.file.bytes.close();
-            read?;
+            self.for_each_of(file, &mut widths, cancel, take)?;
         }
         Ok(())
+    }
+
+    /// The same of one file.
+    fn for_each_of(
+        &self,
+        file: &CorpusFile,
+        widths: &mut Widths,
+        cancel: &CancelToken,
+        take: &mut TakeStored<'_>,
+    ) -> Result<()> {
+        let mut check = |file: &CorpusFile, own: usize| match cancel.is_cancelled() {
+            true => Err(Error::interrupted()),
+            false => widths.check(self, file, own),
+        };
+        let is_counted = file.format.facts().lengths().is_some();
+        let read = match self.stored.is_one_per_row() {
+            true => self.of_rows(file, &mut check, take),
+            false if is_counted => self.of_lengths(file, &mut check, take),
+            false => self.of_tokens(file, &mut check, take),
+        };
+        file.file.bytes.close();
+        read
+    }
+
+    /// Vectors of floats by the numbers of their rows.
+    fn chosen(&self, file: &CorpusFile) -> Result<Option<ChosenVectors>> {
+        match (&self.column, self.dimensions, &self.decoder) {
+            (Some(column), Some(width), Decoder::Floats) if self.is_dense() => {
+                let kinds = [FormColumns::one(column, VectorKind::Dense, width)];
+                ChosenVectors::in_place(&file.file, file.format, &kinds)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The rows of a file that can be read from anywhere.
+    fn matrix(&self, file: &CorpusFile) -> Result<Option<MatrixRows>> {
+        match self.is_dense() {
+            true => output::matrix_rows(&file.file, file.format),
+            false => Ok(None),
+        }
     }
 
     /// A vector in each row.
@@ -369,13 +407,37 @@ impl Corpus {
     }
 }
 
+/// The number of elements that the vectors read so far have.
+#[derive(Default)]
+struct Widths {
+    known: Option<usize>,
+}
+
+impl Widths {
+    /// Checks that another vector has as many as the others, and as the provenance says.
+    fn check(&mut self, corpus: &Corpus, file: &CorpusFile, own: usize) -> Result<()> {
+        let known = *self.known.get_or_insert(own);
+        let dimensions = corpus.decoder.dimensions(own);
+        let is_known = corpus.dimensions.is_none_or(|it| Some(it) == dimensions);
+        if known == own && dimensions.is_some() && is_known {
+            return Ok(());
+        }
+        Err(Error::input(
+            Place::file(&file.file.name),
+            format!("holds a vector of {own} elements, which its other vectors or its provenance do not have"),
+        )
+        .with_remedy("look at it with `embedctl inspect`"))
+    }
+}
+
 /// Elements of int8 as those of uint8.
 fn from_zero<'a>(dtype: Dtype, stored: &'a [f32], room: &'a mut Vec<f32>) -> &'a [f32] {
     if dtype != Dtype::Int8 {
         return stored;
     }
     room.clear();
-    room.extend(stored.iter().map(|element| element + 128.0));
+    room.extend_from_slice(stored);
+    count_from_zero(room);
     room
 }
 

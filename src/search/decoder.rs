@@ -9,9 +9,11 @@ pub(super) enum Decoder {
     Floats,
     /// By the number of their step, from 0: the step's middle.
     Steps {
-        /// The least value of each component.
-        min: Vec<f32>,
-        /// The greatest.
+        /// The middle of each component's first step.
+        first: Vec<f32>,
+        /// From one step to the next.
+        step: Vec<f32>,
+        /// The greatest value of each component.
         max: Vec<f32>,
     },
     /// Eight bits in an element, the first one the highest: 1 and -1.
@@ -28,10 +30,8 @@ impl Decoder {
             Dtype::F32 | Dtype::F16 => Self::Floats,
             Dtype::Int8 | Dtype::Uint8 => {
                 let ranges = kind.ranges.get(place)?.clone()?;
-                (ranges.min.len() == ranges.max.len()).then_some(Self::Steps {
-                    min: ranges.min,
-                    max: ranges.max,
-                })?
+                (ranges.min.len() == ranges.max.len())
+                    .then(|| Self::steps(&ranges.min, ranges.max))?
             }
             Dtype::Binary | Dtype::Ubinary => Self::Bits {
                 dimensions: dimensions?,
@@ -39,11 +39,24 @@ impl Decoder {
         })
     }
 
+    /// 256 steps from `min` to `max`.
+    pub fn steps(min: &[f32], max: Vec<f32>) -> Self {
+        let ranges = min.iter().zip(&max);
+        let step: Vec<f32> = ranges.map(|(min, max)| (max - min) / 255.0).collect();
+        Self::Steps {
+            first: (min.iter().zip(&step))
+                .map(|(min, step)| min + 0.5 * step)
+                .collect(),
+            step,
+            max,
+        }
+    }
+
     /// Components of a vector whose stored form has `width` elements; `None` where there is no such vector.
     pub fn dimensions(&self, width: usize) -> Option<usize> {
         match self {
             Self::Floats => Some(width),
-            Self::Steps { min, .. } => Some(width).filter(|width| *width == min.len()),
+            Self::Steps { max, .. } => Some(width).filter(|width| *width == max.len()),
             Self::Bits { dimensions } => {
                 Some(*dimensions).filter(|dimensions| dimensions.div_ceil(8) == width)
             }
@@ -55,22 +68,41 @@ impl Decoder {
     pub fn decode(&self, stored: &[f32], out: &mut Vec<f32>) {
         match self {
             Self::Floats => out.extend_from_slice(stored),
-            Self::Steps { min, max } => {
-                let ranges = min.iter().zip(max);
-                out.extend(stored.iter().zip(ranges).map(|(code, (min, max))| {
-                    let step = (max - min) / 255.0;
-                    (min + (code + 0.5) * step).min(*max)
-                }));
+            Self::Steps { first, step, max } => {
+                let ranges = first.iter().zip(step).zip(max);
+                out.extend(
+                    (stored.iter().zip(ranges))
+                        .map(|(code, ((first, step), max))| (first + code * step).min(*max)),
+                );
             }
-            Self::Bits { dimensions } => out.extend((0..*dimensions).map(|place| {
-                let byte = stored[place / 8] as u8;
-                match byte >> (7 - place % 8) & 1 {
-                    1 => 1.0,
-                    _ => -1.0,
+            Self::Bits { dimensions } => {
+                let end = out.len() + dimensions;
+                for byte in stored {
+                    out.extend_from_slice(&SIGNS[usize::from(*byte as u8)]);
                 }
-            })),
+                out.truncate(end);
+            }
         }
     }
+}
+
+/// The eight components of each byte, the highest bit first.
+static SIGNS: [[f32; 8]; 256] = signs();
+
+const fn signs() -> [[f32; 8]; 256] {
+    let mut signs = [[-1.0; 8]; 256];
+    let mut byte = 0;
+    while byte < signs.len() {
+        let mut bit = 0;
+        while bit < 8 {
+            if byte >> (7 - bit) & 1 == 1 {
+                signs[byte][bit] = 1.0;
+            }
+            bit += 1;
+        }
+        byte += 1;
+    }
+    signs
 }
 
 #[cfg(test)]
@@ -79,10 +111,7 @@ mod tests {
 
     #[test]
     fn a_step_stands_for_its_middle_and_a_bit_for_a_sign() {
-        let steps = Decoder::Steps {
-            min: vec![0.0, -1.0, 3.0],
-            max: vec![255.0, 1.0, 3.0],
-        };
+        let steps = Decoder::steps(&[0.0, -1.0, 3.0], vec![255.0, 1.0, 3.0]);
         let mut numbers = Vec::new();
         steps.decode(&[7.0, 255.0, 0.0], &mut numbers);
         assert_eq!(numbers, [7.5, 1.0, 3.0]);

@@ -94,10 +94,9 @@ impl FormMaker {
             (Dtype::Binary | Dtype::Ubinary, _) => Decoder::Bits {
                 dimensions: self.width,
             },
-            (Dtype::Int8 | Dtype::Uint8, Some(ranges)) => Decoder::Steps {
-                min: ranges.min.clone(),
-                max: ranges.max.clone(),
-            },
+            (Dtype::Int8 | Dtype::Uint8, Some(ranges)) => {
+                Decoder::steps(&ranges.min, ranges.max.clone())
+            }
             _ => Decoder::Floats,
         }
     }

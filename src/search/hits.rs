@@ -9,11 +9,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::corpus::{Corpus, CorpusFile};
-use super::wanted_lines::{WantedRows, with_wanted_lines};
+use super::wanted_lines::{WantedLines, WantedRows};
 use crate::error::{Error, Result};
-use crate::input::{InputOptions, InputRange, Part, RecordReader, Share, Source};
+use crate::input::{InputFormat, InputOptions, InputRange, Part, RecordReader, Share, Source};
 use crate::output::{OutputFormat, ROWS, RowTexts};
-use crate::record::{RecordFields, Window};
+use crate::record::{Origin, RecordFields, Window};
 
 /// Bytes of a row at most.
 const MAX_ROW_BYTES: usize = 64 << 20;
@@ -100,8 +100,8 @@ impl Corpus {
             if own.is_empty() {
                 continue;
             }
-            self.rows_of(file, &WantedRows::Numbers(&own), &mut |options, rows| {
-                for_each_row(rows, options, &mut |row, fields| {
+            self.rows_of(file, &WantedRows::Numbers(&own), &mut |rows| {
+                rows.for_each(&mut |row, fields| {
                     if own.binary_search(&row).is_ok() {
                         found.insert(file.first + row, fields());
                     }
@@ -122,8 +122,8 @@ impl Corpus {
         for wanted in [WantedRows::Holding(id), WantedRows::All] {
             for (file, _) in self.files_with_ends() {
                 let mut found = None;
-                self.rows_of(file, &wanted, &mut |_, rows| {
-                    found = row_with_id(rows, id);
+                self.rows_of(file, &wanted, &mut |rows| {
+                    found = rows.with_id(id);
                     found.is_none()
                 })?;
                 file.file.bytes.close();
@@ -145,20 +145,8 @@ impl Corpus {
     pub(super) fn ids(&self) -> Result<Vec<(u64, String)>> {
         let mut found = Vec::new();
         for (file, _) in self.files_with_ends() {
-            self.rows_of(file, &WantedRows::All, &mut |_, rows| {
-                let ids = IdTexts::of(rows.columns.column(0).as_ref());
-                let own = rows.origins().enumerate().filter_map(|(number, origin)| {
-                    Some((origin.line - 1, ids.as_ref()?.get(number)?))
-                });
-                let rejected = rows.rejects().filter_map(|reject| {
-                    let fields = RowFields {
-                        id: id_of(&reject.fields),
-                        text: None,
-                    };
-                    Some((reject.origin.line - 1, fields.id_text()?))
-                });
-                let numbered = own.chain(rejected);
-                found.extend(numbered.map(|(row, id)| (file.first + row, id)));
+            self.rows_of(file, &WantedRows::All, &mut |rows| {
+                rows.for_each_id(&mut |row, id| found.push((file.first + row, id)));
                 true
             })?;
             file.file.bytes.close();
@@ -187,7 +175,7 @@ impl Corpus {
         &self,
         file: &CorpusFile,
         wanted: &WantedRows<'_>,
-        take: &mut dyn FnMut(&InputOptions, &Window) -> bool,
+        take: &mut dyn FnMut(&FileRows<'_>) -> bool,
     ) -> Result<()> {
         let (rows, format) = match file.format.facts().row_texts {
             RowTexts::In(format) => (Some(file.file.clone()), Some(format)),
@@ -195,11 +183,6 @@ impl Corpus {
             RowTexts::Nowhere => (None, None),
         };
         let Some(rows) = rows else { return Ok(()) };
-        let are_lines = rows.name.ends_with(LINES);
-        let rows = match are_lines {
-            true => with_wanted_lines(&rows, wanted),
-            false => rows,
-        };
         let numbers = match wanted {
             WantedRows::Numbers(numbers) => Some(*numbers),
             WantedRows::All | WantedRows::Holding(_) => None,
@@ -222,6 +205,24 @@ impl Corpus {
             shares,
             ..InputRange::default()
         };
+        let last = numbers.and_then(<[u64]>::last).copied();
+        let mut read = |lines: WantedLines| self.read_rows(&lines, format, &range, last, take);
+        if !rows.name.ends_with(LINES) {
+            return read(WantedLines::all(&rows));
+        }
+        // An error among chosen lines would name another line than it has in the file.
+        read(WantedLines::of(&rows, wanted)).or_else(|_| read(WantedLines::all(&rows)))
+    }
+
+    /// Hands over the rows that these lines, or all of the file, describe, up to that of number `last`.
+    fn read_rows(
+        &self,
+        lines: &WantedLines,
+        format: Option<InputFormat>,
+        range: &InputRange,
+        last: Option<u64>,
+        take: &mut dyn FnMut(&FileRows<'_>) -> bool,
+    ) -> Result<()> {
         let open = |text_field: String| {
             let options = InputOptions {
                 format,
@@ -229,8 +230,9 @@ impl Corpus {
                 max_record_bytes: MAX_ROW_BYTES,
                 ..InputOptions::default()
             };
-            let reader = RecordReader::open(&[Source::Object(rows.clone())], options.clone())?;
-            let mut reader = reader.again(options.clone(), &range)?;
+            let source = Source::Object(lines.file.clone());
+            let reader = RecordReader::open(&[source], options.clone())?;
+            let mut reader = reader.again(options.clone(), range)?;
             let first = reader.next_window()?;
             Ok::<_, Error>((options, reader, first))
         };
@@ -243,11 +245,16 @@ impl Corpus {
             return Ok(());
         };
         while let Some(own) = window {
-            let is_done = numbers.and_then(<[u64]>::last).is_some_and(|last| {
-                let lines = own.origins().map(|origin| origin.line);
-                lines.max().is_some_and(|line| line > *last)
+            let rows = FileRows {
+                window: &own,
+                options: &options,
+                lines,
+            };
+            let is_done = last.is_some_and(|last| {
+                let numbers = own.origins().map(|origin| rows.number(origin));
+                numbers.max().is_some_and(|number| number >= last)
             });
-            if !take(&options, &own) || is_done {
+            if !take(&rows) || is_done {
                 return Ok(());
             }
             window = reader.next_window()?;
@@ -256,50 +263,74 @@ impl Corpus {
     }
 }
 
+/// Rows of a file, with what is known of them beside their vectors.
+struct FileRows<'a> {
+    window: &'a Window,
+    options: &'a InputOptions,
+    lines: &'a WantedLines,
+}
+
+impl FileRows<'_> {
+    /// The number of a row in its file.
+    fn number(&self, origin: Origin) -> u64 {
+        self.lines.number(origin.line - 1)
+    }
+
+    /// Hands over the number of each row, and the way to its fields; false where `take` wants no more.
+    fn for_each(&self, take: &mut dyn FnMut(u64, &dyn Fn() -> RowFields) -> bool) -> bool {
+        let (window, options) = (self.window, self.options);
+        let is_text = options.text_field != "id";
+        for (place, (text, origin)) in window.texts.iter().zip(window.origins()).enumerate() {
+            let fields = || RowFields {
+                id: id_of(&options.record_fields(&window.columns, place, text)),
+                text: is_text.then(|| text.to_owned()),
+            };
+            if !take(self.number(origin), &fields) {
+                return false;
+            }
+        }
+        // Rows without their text have an id all the same.
+        window.rejects().all(|reject| {
+            let fields = || RowFields {
+                id: id_of(&reject.fields),
+                text: None,
+            };
+            take(self.number(reject.origin), &fields)
+        })
+    }
+
+    /// Hands over the number of each row that has an id, and the id.
+    fn for_each_id(&self, take: &mut dyn FnMut(u64, String)) {
+        let ids = IdTexts::of(self.window.columns.column(0).as_ref());
+        for (place, origin) in self.window.origins().enumerate() {
+            if let Some(id) = ids.as_ref().and_then(|ids| ids.get(place)) {
+                take(self.number(origin), id);
+            }
+        }
+        for reject in self.window.rejects() {
+            let fields = RowFields {
+                id: id_of(&reject.fields),
+                text: None,
+            };
+            if let Some(id) = fields.id_text() {
+                take(self.number(reject.origin), id);
+            }
+        }
+    }
+
+    /// The number of the first row with that id.
+    fn with_id(&self, wanted: &str) -> Option<u64> {
+        let mut first: Option<u64> = None;
+        self.for_each_id(&mut |row, id| {
+            if id == wanted {
+                first = Some(first.map_or(row, |first| first.min(row)));
+            }
+        });
+        first
+    }
+}
+
 fn id_of(fields: &RecordFields) -> Option<Value> {
     let id: Value = serde_json::from_str(&fields.json("id")?).ok()?;
     Some(id).filter(|id| !id.is_null())
-}
-
-/// Hands over the number in its file of each of a window's rows, and the way to its fields; false where `take` wants no more.
-fn for_each_row(
-    window: &Window,
-    options: &InputOptions,
-    take: &mut dyn FnMut(u64, &dyn Fn() -> RowFields) -> bool,
-) -> bool {
-    let is_text = options.text_field != "id";
-    for (number, (text, origin)) in window.texts.iter().zip(window.origins()).enumerate() {
-        let fields = || RowFields {
-            id: id_of(&options.record_fields(&window.columns, number, text)),
-            text: is_text.then(|| text.to_owned()),
-        };
-        if !take(origin.line - 1, &fields) {
-            return false;
-        }
-    }
-    // Rows without their text have an id all the same.
-    window.rejects().all(|reject| {
-        let fields = || RowFields {
-            id: id_of(&reject.fields),
-            text: None,
-        };
-        take(reject.origin.line - 1, &fields)
-    })
-}
-
-/// The number of a window's row with that id.
-fn row_with_id(window: &Window, id: &str) -> Option<u64> {
-    let ids = IdTexts::of(window.columns.column(0).as_ref())?;
-    let own = (window.origins().enumerate())
-        .filter(|(number, _)| ids.get(*number).as_deref() == Some(id))
-        .map(|(_, origin)| origin.line - 1);
-    let rejected = window.rejects().filter(|reject| {
-        let found = RowFields {
-            id: id_of(&reject.fields),
-            text: None,
-        };
-        found.id_text().as_deref() == Some(id)
-    });
-    own.chain(rejected.map(|reject| reject.origin.line - 1))
-        .min()
 }

@@ -2,12 +2,16 @@
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
+use std::ops::Range;
+use std::sync::Arc;
 
-use crossbeam_channel::bounded;
+use crossbeam_channel::{Receiver, Sender, bounded};
 use embedctl_common::vectors::{MultiRows, RowVector, RowVectors, SparseRow};
 
 use super::decoder::Decoder;
+use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
+use crate::output::{Dtype, MatrixRows};
 use crate::threads::{panic_message, spawn_scoped, usable_cores};
 
 /// Numbers of rows that are handed to a thread at a time.
@@ -15,6 +19,9 @@ const BATCH_NUMBERS: usize = 1 << 19;
 
 /// Rows that are handed to a thread at a time, at most.
 const BATCH_ROWS: usize = 4096;
+
+/// Elements of a matrix that a thread reads at a time: they stay in a core's own cache.
+const STRIPE_NUMBERS: usize = 1 << 16;
 
 /// A row that was found.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -187,90 +194,215 @@ fn sparse_dot(query: &[f32], row: SparseRow<'_>) -> f32 {
     products.sum()
 }
 
+/// What a thread compares next.
+enum Work {
+    Rows(Batch),
+    Stripe(Stripe),
+}
+
 /// Rows on their way to a thread, as they are stored.
 struct Batch {
     numbers: Vec<u64>,
     rows: RowVectors,
 }
 
+/// Consecutive rows of a matrix, which the thread that compares them reads.
+struct Stripe {
+    matrix: Arc<MatrixRows>,
+    rows: Range<u64>,
+    /// The number of the matrix' first row in the output.
+    first: u64,
+}
+
 /// Takes a row: its number and its stored vector.
 pub(super) type TakeStored<'a> = dyn FnMut(u64, RowVector<'_>) -> Result<()> + 'a;
 
-/// The `most` nearest rows to each query, best first, of those that `read` hands over.
-///
-/// # Errors
-/// As `read`.
-pub(super) fn nearest(
-    queries: &RowVectors,
-    decoder: &Decoder,
-    most: usize,
-    read: impl FnOnce(&mut TakeStored<'_>) -> Result<()>,
-) -> Result<Vec<Vec<Neighbour>>> {
-    let prepared = Prepared::of(queries)?;
-    let threads = usable_cores();
-    let (sender, receiver) = bounded::<Batch>(2 * threads);
-    // Room is used again: the first touch of fresh memory costs as much as a comparison.
-    let (done, emptied) = bounded::<Batch>(3 * threads);
-    let mut best: Vec<Vec<Neighbour>> = vec![Vec::new(); queries.len()];
-    std::thread::scope(|scope| {
-        let mut workers = Vec::with_capacity(threads);
-        for _ in 0..threads {
-            let (receiver, done) = (receiver.clone(), done.clone());
-            let (prepared, count) = (&prepared, queries.len());
-            workers.push(spawn_scoped(scope, "search", move || {
-                let mut best: Vec<Best> = (0..count).map(|_| Best::new(most)).collect();
-                let mut room = Vec::new();
-                for mut batch in receiver {
+/// Hands rows to the threads that compare them.
+pub(super) struct Feed {
+    sender: Sender<Work>,
+    /// Room is used again: the first touch of fresh memory costs as much as a comparison.
+    emptied: Receiver<Batch>,
+    batch: Option<Batch>,
+    /// How many rows there were.
+    rows: u64,
+}
+
+impl Feed {
+    /// A row as it is stored, with its number in the output.
+    pub fn row(&mut self, number: u64, row: RowVector<'_>) -> Result<()> {
+        self.rows += 1;
+        let own = self.batch.get_or_insert_with(|| {
+            self.emptied.try_recv().unwrap_or_else(|_| Batch {
+                numbers: Vec::new(),
+                rows: row.no_rows(),
+            })
+        });
+        own.numbers.push(number);
+        own.rows.push(row);
+        let is_full =
+            own.numbers.len() >= BATCH_ROWS || own.rows.bytes() >= BATCH_NUMBERS * size_of::<f32>();
+        match self.batch.take_if(|_| is_full) {
+            Some(full) => self.send(Work::Rows(full)),
+            None => Ok(()),
+        }
+    }
+
+    /// All rows of a matrix, the first of which has that number in the output.
+    pub fn matrix(&mut self, matrix: MatrixRows, first: u64, cancel: &CancelToken) -> Result<()> {
+        self.rows += matrix.rows();
+        let matrix = Arc::new(matrix);
+        let most = (STRIPE_NUMBERS / matrix.width().max(1)).max(1) as u64;
+        let mut start = 0;
+        while start < matrix.rows() {
+            if cancel.is_cancelled() {
+                return Err(Error::interrupted());
+            }
+            let end = matrix.rows().min(start + most);
+            self.send(Work::Stripe(Stripe {
+                matrix: Arc::clone(&matrix),
+                rows: start..end,
+                first,
+            }))?;
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// The last rows; how many there were.
+    fn end(mut self) -> Result<u64> {
+        if let Some(last) = self.batch.take() {
+            self.send(Work::Rows(last))?;
+        }
+        Ok(self.rows)
+    }
+
+    fn send(&self, work: Work) -> Result<()> {
+        let stopped = |_| Error::internal("the threads of a search have ended");
+        self.sender.send(work).map_err(stopped)
+    }
+}
+
+/// A thread that compares.
+struct Comparer<'a> {
+    prepared: &'a Prepared,
+    decoder: &'a Decoder,
+    best: Vec<Best>,
+    /// The row that is left out.
+    besides: Option<u64>,
+    room: Vec<f32>,
+    bytes: Vec<u8>,
+    values: Vec<f32>,
+}
+
+impl Comparer<'_> {
+    fn row(&mut self, row: u64, vector: RowVector<'_>) {
+        if self.besides == Some(row) {
+            return;
+        }
+        let best = &mut self.best;
+        let take = &mut |query: usize, score| best[query].add(Neighbour { row, score });
+        self.prepared
+            .compare(vector, self.decoder, &mut self.room, take);
+    }
+
+    fn stripe(&mut self, stripe: &Stripe) -> Result<()> {
+        let mut values = std::mem::take(&mut self.values);
+        let matrix = &stripe.matrix;
+        matrix.read(stripe.rows.clone(), &mut self.bytes, &mut values)?;
+        if matrix.dtype() == Dtype::Int8 {
+            count_from_zero(&mut values);
+        }
+        let numbers = stripe.first + stripe.rows.start..;
+        for (number, row) in numbers.zip(values.chunks_exact(matrix.width())) {
+            self.row(number, RowVector::Dense(row));
+        }
+        self.values = values;
+        Ok(())
+    }
+
+    /// Compares what comes; room of batches goes back.
+    fn run(mut self, work: Receiver<Work>, done: &Sender<Batch>) -> Result<Vec<Best>> {
+        for work in work {
+            match work {
+                Work::Rows(mut batch) => {
                     for (row, vector) in batch.numbers.iter().zip(batch.rows.iter()) {
-                        prepared.compare(vector, decoder, &mut room, &mut |query, score| {
-                            best[query].add(Neighbour { row: *row, score });
-                        });
+                        self.row(*row, vector);
                     }
                     batch.numbers.clear();
                     batch.rows.clear();
                     let _ = done.try_send(batch);
                 }
-                best
-            })?);
+                Work::Stripe(stripe) => self.stripe(&stripe)?,
+            }
+        }
+        Ok(self.best)
+    }
+}
+
+/// Elements of int8 as those of uint8.
+pub(super) fn count_from_zero(elements: &mut [f32]) {
+    for element in elements {
+        *element += 128.0;
+    }
+}
+
+/// The `most` nearest rows to each query, best first, of those that `read` feeds, but for `besides`; and how many rows there
+/// were.
+///
+/// # Errors
+/// As `read`; or if a matrix cannot be read.
+pub(super) fn nearest(
+    queries: &RowVectors,
+    decoder: &Decoder,
+    most: usize,
+    besides: Option<u64>,
+    read: impl FnOnce(&mut Feed) -> Result<()>,
+) -> Result<(Vec<Vec<Neighbour>>, u64)> {
+    let prepared = Prepared::of(queries)?;
+    let threads = usable_cores();
+    let (sender, receiver) = bounded::<Work>(2 * threads);
+    let (done, emptied) = bounded::<Batch>(3 * threads);
+    let mut best: Vec<Vec<Neighbour>> = vec![Vec::new(); queries.len()];
+    let rows = std::thread::scope(|scope| {
+        let mut workers = Vec::with_capacity(threads);
+        for _ in 0..threads {
+            let (receiver, done) = (receiver.clone(), done.clone());
+            let comparer = Comparer {
+                prepared: &prepared,
+                decoder,
+                best: (0..queries.len()).map(|_| Best::new(most)).collect(),
+                besides,
+                room: Vec::new(),
+                bytes: Vec::new(),
+                values: Vec::new(),
+            };
+            let run = move || comparer.run(receiver, &done);
+            workers.push(spawn_scoped(scope, "search", run)?);
         }
         drop(receiver);
-        let mut batch: Option<Batch> = None;
-        let stopped = || Error::internal("the threads of a search have ended");
-        let all = read(&mut |number, row| {
-            let own = batch.get_or_insert_with(|| {
-                emptied.try_recv().unwrap_or_else(|_| Batch {
-                    numbers: Vec::new(),
-                    rows: row.no_rows(),
-                })
-            });
-            own.numbers.push(number);
-            own.rows.push(row);
-            let is_full = own.numbers.len() >= BATCH_ROWS
-                || own.rows.bytes() >= BATCH_NUMBERS * size_of::<f32>();
-            match batch.take_if(|_| is_full) {
-                Some(full) => sender.send(full).map_err(|_| stopped()),
-                None => Ok(()),
-            }
-        });
-        let all = all.and_then(|()| match batch {
-            Some(last) => sender.send(last).map_err(|_| stopped()),
-            None => Ok(()),
-        });
-        drop(sender);
+        let mut feed = Feed {
+            sender,
+            emptied,
+            batch: None,
+            rows: 0,
+        };
+        let read = read(&mut feed);
+        let rows = read.and_then(|()| feed.end());
+        // A thread's own error before the one that it has ended.
         for worker in workers {
             let found = worker.join();
-            let found = found.map_err(|panic| Error::internal(panic_message(&*panic)))?;
+            let found = found.map_err(|panic| Error::internal(panic_message(&*panic)))??;
             for (all, own) in best.iter_mut().zip(found) {
                 all.extend(own.rows.into_iter().map(|ranked| ranked.0));
             }
         }
-        all
+        rows
     })?;
     for rows in &mut best {
         rows.sort_by(order);
         rows.truncate(most);
     }
-    Ok(best)
+    Ok((best, rows))
 }
 
 #[cfg(test)]

@@ -1,6 +1,10 @@
 //! Output at a terminal.
 
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+
 use crate::sandbox::{REAL_MODEL, Sandbox, in_repository};
+use crate::support::program;
 use crate::support_terminal::{at_a_terminal, at_a_terminal_of, drawn};
 
 #[test]
@@ -123,4 +127,69 @@ fn messages_are_broken_between_words() {
             "{lines:?}"
         );
     }
+}
+
+/// The log of a CI job says how far a run is, once a minute. The clock goes a thousand times as fast; records come until
+/// the second line is there.
+#[test]
+fn without_a_terminal_progress_is_a_line_a_minute() {
+    let name = "without_a_terminal_progress_is_a_line_a_minute";
+    let Some(faketime) = program("faketime", name) else {
+        return;
+    };
+    let sandbox = Sandbox::new();
+    let embed = sandbox.embed_command("- -o out.npy");
+    let mut command = Command::new(faketime);
+    command.args(["-f", "+0 x1000"]).arg(embed.get_program());
+    command.args(embed.get_args());
+    for (name, value) in embed.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.current_dir(embed.get_current_dir().expect("a folder"));
+    command.stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut records = child.stdin.take().unwrap();
+    let told = BufReader::new(child.stderr.take().unwrap());
+    let (sender, seen) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        let lines = told.lines().map(|line| line.unwrap());
+        let tell = |line: &String| {
+            if line.ends_with(" tokens/s") && !line.starts_with("embedded") {
+                let _ = sender.send(());
+            }
+        };
+        lines.inspect(tell).collect::<Vec<String>>()
+    });
+    let mut minutes = 0;
+    while minutes < 2 {
+        if seen.try_recv().is_ok() {
+            minutes += 1;
+        }
+        // The program has ended, which its messages explain.
+        if records.write_all(b"a text\n").is_err() {
+            break;
+        }
+    }
+    drop(records);
+    let status = child.wait().unwrap();
+    let lines = reader.join().unwrap();
+    assert!(status.success(), "{lines:?}");
+    let first = lines.first().expect("a line of progress");
+    assert!(
+        first.contains(" rows, ") && first.contains(" rows/s"),
+        "{lines:?}"
+    );
+    // As many lines as minutes have passed, or a few fewer where a batch lasted longer.
+    let took = lines
+        .iter()
+        .find_map(|line| line.split_once(" in ")?.1.split_once(" min"));
+    let took: usize = took.expect("a time in minutes").0.parse().unwrap();
+    let lines_of_progress = lines
+        .iter()
+        .filter(|line| line.ends_with(" tokens/s") && !line.starts_with("embedded"))
+        .count();
+    assert!((2..=took).contains(&lines_of_progress), "{lines:?}");
 }

@@ -39,6 +39,35 @@ pub fn open(path: &Path) -> io::Result<File> {
     regular(path, OpenOptions::new().read(true), true)
 }
 
+/// Fills `out` from a place in a file. Threads may do so at the same time.
+///
+/// # Errors
+/// If it ends before ([`io::ErrorKind::UnexpectedEof`]), or the system refuses.
+#[cfg(unix)]
+pub fn read_at(file: &File, out: &mut [u8], start: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, out, start)
+}
+
+/// Fills `out` from a place in a file. Threads may do so at the same time.
+///
+/// # Errors
+/// If it ends before ([`io::ErrorKind::UnexpectedEof`]), or the system refuses.
+#[cfg(windows)]
+pub fn read_at(file: &File, mut out: &mut [u8], mut start: u64) -> io::Result<()> {
+    while !out.is_empty() {
+        match std::os::windows::fs::FileExt::seek_read(file, out, start) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => {
+                out = &mut out[read..];
+                start += read as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 /// Opens a regular file as `options` say, without waiting for the other end of a pipe; on Unix a link only where
 /// `follows_links`.
 ///

@@ -17,11 +17,11 @@ use std::time::SystemTime;
 
 use embedctl_common::atomic::{AtomicFile, PendingFiles, remove_abandoned};
 use embedctl_common::hash::{self, Hash};
-use embedctl_common::{small_file, trust};
+use embedctl_common::small_file::{self, read_at};
+use embedctl_common::trust;
 use rayon::prelude::*;
 
 use super::kernels::{Isa, Matrix, PackedLayout, ProductPrecision};
-use crate::safetensors::read_at;
 
 /// Raised when packing, or the form of the files, changes within a version of the program.
 const FORM: u32 = 1;

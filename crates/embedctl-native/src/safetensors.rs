@@ -92,34 +92,11 @@ impl CheckpointFile {
 
     /// Fills `out` with the bytes from `start` on, which is inside [`CheckpointFile::length`].
     fn read(&self, start: usize, out: &mut [u8]) -> Result<()> {
-        read_at(&self.file, out, start as u64).map_err(|error| match error.kind() {
+        small_file::read_at(&self.file, out, start as u64).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => file_state::changed(&self.path),
             _ => Error::io("read", &self.path, error),
         })
     }
-}
-
-/// Fills `out` from a place in a file. Threads may do so at the same time.
-#[cfg(unix)]
-pub(crate) fn read_at(file: &File, out: &mut [u8], start: u64) -> io::Result<()> {
-    std::os::unix::fs::FileExt::read_exact_at(file, out, start)
-}
-
-/// Fills `out` from a place in a file. Threads may do so at the same time.
-#[cfg(windows)]
-pub(crate) fn read_at(file: &File, mut out: &mut [u8], mut start: u64) -> io::Result<()> {
-    while !out.is_empty() {
-        match std::os::windows::fs::FileExt::seek_read(file, out, start) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(read) => {
-                out = &mut out[read..];
-                start += read as u64;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 /// The files of a folder's checkpoint: `model.safetensors`, or the shards that its index names. Empty

@@ -167,7 +167,7 @@ where
 pub struct FileBytes {
     path: PathBuf,
     len: u64,
-    parts: Mutex<Option<File>>,
+    parts: Mutex<Option<Arc<File>>>,
 }
 
 impl Bytes for FileBytes {
@@ -176,13 +176,11 @@ impl Bytes for FileBytes {
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
-        let mut parts = locked(&self.parts);
-        let file = match &mut *parts {
-            Some(file) => file,
-            none => none.insert(small_file::open(&self.path)?),
+        let file = match &mut *locked(&self.parts) {
+            Some(file) => Arc::clone(file),
+            none => Arc::clone(none.insert(Arc::new(small_file::open(&self.path)?))),
         };
-        file.seek(SeekFrom::Start(offset))?;
-        file.read_exact(into)
+        small_file::read_at(&file, into, offset)
     }
 
     fn reader_from(&self, offset: u64) -> io::Result<Box<dyn Read + Send>> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::json_columns::check_json_type;
+use super::matrix::MatrixRows;
 use crate::record::SourceNames;
 use crate::vectors::{ChosenRows, RecordedColumns, TakeBatch, TakeVector, in_order};
 use crate::writing::encoding::VectorEncoding;
@@ -93,6 +94,15 @@ pub(crate) trait OutputSpec: Sync {
         _file: &Readable,
         _kinds: &[FormColumns],
     ) -> Result<Option<Box<dyn ChosenRows>>> {
+        Ok(None)
+    }
+
+    /// Opens a file of dense vectors to read consecutive rows from anywhere, by several threads. `None` where the format or
+    /// the place of the file does not allow it.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn matrix(&self, _file: &Readable) -> Result<Option<MatrixRows>> {
         Ok(None)
     }
 

@@ -2,7 +2,7 @@
 //! temporary file first.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::sync::Arc;
 
 use ::parquet::arrow::ArrowWriter;
@@ -17,6 +17,7 @@ use crate::vectors::{
 use crate::writing::format::OutputFormat;
 use crate::writing::quantize::Dtype;
 use embedctl_common::error::{Error, Result};
+use embedctl_common::small_file;
 use embedctl_common::vectors::{FormColumns, RowVector, VectorKind};
 use embedctl_storage::Readable;
 
@@ -61,6 +62,22 @@ impl ChosenVectors {
             file: named.clone(),
             rows,
         })
+    }
+
+    /// The same without a temporary file; `None` where the format is read in order alone.
+    ///
+    /// # Errors
+    /// If it cannot be read, or holds no such vectors.
+    pub fn in_place(
+        named: &Readable,
+        format: OutputFormat,
+        kinds: &[FormColumns],
+    ) -> Result<Option<Self>> {
+        let rows = format.spec().choose_rows(named, kinds)?;
+        Ok(rows.map(|rows| Self {
+            file: named.clone(),
+            rows,
+        }))
     }
 
     /// Closes its file; the next reading opens it again.
@@ -226,11 +243,7 @@ fn laid_out(
     writer.flush().map_err(failed)?;
     drop(writer);
     source.bytes.close();
-    let read_at = move |offset, into: &mut [u8]| {
-        let mut file = &*file;
-        file.seek(SeekFrom::Start(offset))?;
-        file.read_exact(into)
-    };
+    let read_at = move |offset, into: &mut [u8]| small_file::read_at(&file, into, offset);
     Ok(MatrixRows {
         file: source.clone(),
         read_at: Box::new(read_at),

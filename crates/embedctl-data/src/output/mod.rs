@@ -14,6 +14,7 @@ mod recorded;
 #[path = "output_tests/mod.rs"]
 pub(crate) mod tests;
 
+pub use crate::formats::matrix::MatrixRows;
 pub use crate::vectors::{StoredVector, TakeVector};
 pub use crate::writing::background::BackgroundWriter;
 pub use crate::writing::calibration::Calibration;
@@ -259,6 +260,15 @@ pub fn named_in(
         })
     };
     wanted.into_iter().map(found).collect()
+}
+
+/// Opens a file of dense vectors to read consecutive rows from anywhere, by several threads; `None` where its format or
+/// its place does not allow it.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn matrix_rows(file: &Readable, format: OutputFormat) -> Result<Option<MatrixRows>> {
+    format.spec().matrix(file)
 }
 
 /// Hands every vector of a file to `take`. The columns are those named by its provenance; if none of them exists, all

@@ -186,13 +186,18 @@ pub(crate) const CUT: &str = "copy or make it again";
 pub(crate) fn ended(file: &Readable, mut bytes: impl Read) -> Result<()> {
     match bytes.read(&mut [0]) {
         Ok(0) => Ok(()),
-        Ok(_) => Err(unreadable(
-            file.path(),
-            "bytes follow its last row, so its beginning or its end is damaged",
-        )
-        .with_remedy(CUT)),
+        Ok(_) => Err(followed(file)),
         Err(error) => Err(failed(file, error)),
     }
+}
+
+/// The error for a file that goes on after its last row.
+pub(crate) fn followed(file: &Readable) -> Error {
+    unreadable(
+        file.path(),
+        "bytes follow its last row, so its beginning or its end is damaged",
+    )
+    .with_remedy(CUT)
 }
 
 /// The next bytes.

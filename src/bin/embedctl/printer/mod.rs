@@ -246,7 +246,7 @@ impl Printer {
             When::Auto if terminal => Display::bar(),
             When::Auto => Display::Lines(LineTimes::USUAL),
         };
-        Arc::new(LiveProgress::new(self.clone(), display, hooks))
+        LiveProgress::start(self.clone(), display, hooks)
     }
 
     /// The progress display of downloads.
@@ -254,11 +254,11 @@ impl Printer {
         let terminal = self.draws();
         let display = match self.progress {
             When::Always if terminal => transfer::TransferDisplay::bars(),
-            When::Always => transfer::TransferDisplay::Lines,
-            When::Auto if terminal && self.verbosity > Verbosity::Quiet => {
-                transfer::TransferDisplay::bars()
-            }
-            When::Auto | When::Never => transfer::TransferDisplay::Files,
+            When::Always => transfer::TransferDisplay::Lines(LineTimes::ALWAYS),
+            When::Never => transfer::TransferDisplay::Files,
+            When::Auto if self.verbosity == Verbosity::Quiet => transfer::TransferDisplay::Files,
+            When::Auto if terminal => transfer::TransferDisplay::bars(),
+            When::Auto => transfer::TransferDisplay::Lines(LineTimes::USUAL),
         };
         Arc::new(Downloads::new(self.clone(), display))
     }

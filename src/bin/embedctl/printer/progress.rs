@@ -1,6 +1,7 @@
 //! Progress while a run lasts: a bar on a terminal, a line a minute elsewhere, more lines if asked for, or nothing.
 
-use std::sync::Mutex;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use embedctl::engine::EngineInfo;
@@ -14,7 +15,7 @@ use serde_json::json;
 
 use super::meter::{Meter, MeterReading};
 use super::summary::{engine, measured};
-use super::words::{count, duration, number};
+use super::words::{count, duration, number, rate};
 use super::{MessageLevel, Printer};
 
 /// Steps of a bar from empty to full.
@@ -23,6 +24,9 @@ const STEPS: u64 = 1000;
 const BAR_EVERY: Duration = Duration::from_millis(100);
 /// Time between two steps of a spinner, which shows that we are alive while nothing is told.
 const SPIN_EVERY: Duration = Duration::from_millis(200);
+/// What is done before the first batch.
+const OPENING: &str = "opening the model";
+
 /// Where progress goes.
 #[derive(Debug)]
 pub enum Display {
@@ -54,6 +58,24 @@ impl LineTimes {
         every: Duration::from_secs(60),
         shows_ends: false,
     };
+
+    /// When the last line counts as printed before there is one.
+    pub fn first(self) -> Option<Instant> {
+        (!self.shows_ends).then(Instant::now)
+    }
+
+    /// Whether it is time for another line; if so, the next one waits again.
+    pub fn is_due(self, shown: &mut Option<Instant>) -> bool {
+        is_due(shown, self.every)
+    }
+}
+
+fn is_due(shown: &mut Option<Instant>, every: Duration) -> bool {
+    let due = shown.is_none_or(|shown| shown.elapsed() >= every);
+    if due {
+        *shown = Some(Instant::now());
+    }
+    due
 }
 
 impl Display {
@@ -61,7 +83,7 @@ impl Display {
     pub fn bar() -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
         bar.set_style(style("{spinner} {wide_msg}"));
-        bar.set_message("opening the model");
+        bar.set_message(OPENING);
         bar.enable_steady_tick(SPIN_EVERY);
         Self::Bar(bar)
     }
@@ -86,6 +108,8 @@ pub struct LiveProgress {
     hooks: Hooks,
     // Numbers for display alone: a panic elsewhere leaves nothing half-done in them.
     state: Mutex<ProgressState>,
+    /// Its end ends the thread that prints lines while nothing happens.
+    _ticking: Option<Sender<()>>,
 }
 
 #[derive(Debug, Default)]
@@ -96,6 +120,8 @@ struct ProgressState {
     // Rows on the last line, so that the end does not repeat it.
     shown_rows: Option<u64>,
     warnings: Vec<String>,
+    /// Whether the run has ended.
+    ended: bool,
 }
 
 impl ProgressState {
@@ -103,33 +129,63 @@ impl ProgressState {
         let elapsed = self.began.map_or(Duration::ZERO, |began| began.elapsed());
         self.meter.read(elapsed)
     }
-
-    /// Whether it is time for another picture; if so, the next one waits again.
-    fn is_due(&mut self, every: Duration) -> bool {
-        let due = self.shown.is_none_or(|shown| shown.elapsed() >= every);
-        if due {
-            self.shown = Some(Instant::now());
-        }
-        due
-    }
 }
 
 impl LiveProgress {
-    pub(super) fn new(printer: Printer, display: Display, hooks: Hooks) -> Self {
-        Self {
+    /// Shows progress from now on.
+    pub(super) fn start(printer: Printer, display: Display, hooks: Hooks) -> Arc<Self> {
+        let times = match &display {
+            Display::Lines(times) => Some(*times),
+            Display::Bar(_) | Display::Nothing => None,
+        };
+        // Lines that were asked for come with the work; else the log shows that the run lives, whatever it waits for.
+        let (sender, receiver) = mpsc::channel::<()>();
+        let ticking = times.filter(|times| !times.shows_ends);
+        let own = Arc::new(Self {
             printer,
             display,
             hooks,
-            state: Mutex::default(),
+            state: Mutex::new(ProgressState {
+                shown: times.and_then(LineTimes::first),
+                ..ProgressState::default()
+            }),
+            _ticking: ticking.map(|_| sender),
+        });
+        if let Some(times) = ticking {
+            let weak = Arc::downgrade(&own);
+            let run = move || {
+                let mut wait = times.every;
+                while receiver.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                    let Some(until_next) = weak.upgrade().map(|own| own.tick(times)) else {
+                        break;
+                    };
+                    wait = until_next;
+                }
+            };
+            // Without it lines come with the batches alone.
+            let _ = std::thread::Builder::new()
+                .name("progress".to_owned())
+                .spawn(run);
         }
+        own
+    }
+
+    /// Prints a line if it is time for one; the time until the next.
+    fn tick(&self, times: LineTimes) -> Duration {
+        let mut state = locked(&self.state);
+        self.show(&mut state);
+        let since = state.shown.map_or(Duration::ZERO, |shown| shown.elapsed());
+        // A clock may stand still in a fraction of a second.
+        (times.every.saturating_sub(since)).max(BAR_EVERY)
     }
 
     /// Takes the bar off the screen; the last line of `--progress always` is printed.
     pub fn end(&self) {
+        let mut state = locked(&self.state);
+        state.ended = true;
         match &self.display {
             Display::Bar(bar) => bar.finish_and_clear(),
             Display::Lines(times) if times.shows_ends => {
-                let mut state = locked(&self.state);
                 let reading = state.read();
                 if state.began.is_some() && state.shown_rows != Some(reading.rows) {
                     self.line(&mut state, &reading);
@@ -172,7 +228,7 @@ impl LiveProgress {
 
     fn show(&self, state: &mut ProgressState) {
         match &self.display {
-            Display::Bar(bar) if state.is_due(BAR_EVERY) => {
+            Display::Bar(bar) if is_due(&mut state.shown, BAR_EVERY) => {
                 let reading = state.read();
                 if let Some(share) = reading.share {
                     bar.set_position((share * STEPS as f64) as u64);
@@ -185,7 +241,7 @@ impl LiveProgress {
                 }
                 bar.set_message(text(&reading));
             }
-            Display::Lines(times) if state.is_due(times.every) => {
+            Display::Lines(times) if !state.ended && times.is_due(&mut state.shown) => {
                 let reading = state.read();
                 self.line(state, &reading);
             }
@@ -195,7 +251,10 @@ impl LiveProgress {
 
     fn line(&self, state: &mut ProgressState, reading: &MeterReading) {
         state.shown_rows = Some(reading.rows);
-        let mut message = text(reading);
+        let mut message = match state.began {
+            Some(_) => text(reading),
+            None => OPENING.to_owned(),
+        };
         if let Some(share) = reading.share {
             message = format!("{:.0} %: {message}", share * 100.0);
         }
@@ -252,13 +311,7 @@ impl Progress for LiveProgress {
             bar.set_message("reading");
         }
         let mut state = locked(&self.state);
-        let now = Instant::now();
-        state.began = Some(now);
-        if let Display::Lines(times) = &self.display
-            && !times.shows_ends
-        {
-            state.shown = Some(now);
-        }
+        state.began = Some(Instant::now());
         state.meter.started(input);
     }
 
@@ -320,8 +373,8 @@ fn text(reading: &MeterReading) -> String {
     text += &format!(
         "{} rows, {} rows/s, {} tokens/s",
         count(reading.rows),
-        count(reading.rows_per_second.round() as u64),
-        count(reading.tokens_per_second.round() as u64),
+        rate(reading.rows_per_second),
+        rate(reading.tokens_per_second),
     );
     if reading.rejected > 0 {
         text.push_str(&format!(", {} rejected", count(reading.rejected)));
@@ -335,13 +388,15 @@ mod tests {
 
     #[test]
     fn without_being_asked_a_line_comes_once_a_minute() {
-        let minute = LineTimes::USUAL.every;
-        let mut state = ProgressState::default();
+        let times = LineTimes::USUAL;
+        assert!(!times.is_due(&mut times.first()));
         let ago = |time| Instant::now().checked_sub(time);
-        state.shown = ago(minute / 2);
-        assert!(!state.is_due(minute));
-        state.shown = ago(minute);
-        assert!(state.is_due(minute));
-        assert!(!state.is_due(minute));
+        let mut shown = ago(times.every / 2);
+        assert!(!times.is_due(&mut shown));
+        shown = ago(times.every);
+        assert!(times.is_due(&mut shown));
+        assert!(!times.is_due(&mut shown));
+        let asked = LineTimes::ALWAYS;
+        assert!(asked.is_due(&mut asked.first()));
     }
 }

@@ -10,7 +10,7 @@ use embedctl::size::per;
 use embedctl::stage::{Stage, StageTimes};
 use serde_json::{Map, Value, json};
 
-use super::words::{count, dimensions, duration, number, percent};
+use super::words::{count, dimensions, duration, number, percent, rate};
 use super::{MessageLevel, Printer, cuts};
 
 /// A finished run and what the command line knows about it.
@@ -57,8 +57,8 @@ impl RunReport<'_> {
             self.rows(),
             number(counts.tokens, "token"),
             duration(self.summary.run),
-            count(self.rows_per_second().round() as u64),
-            count(self.rate(self.summary.stages.real_tokens).round() as u64),
+            rate(self.rows_per_second()),
+            rate(self.rate(self.summary.stages.real_tokens)),
             self.copies(),
             self.entries(),
         )

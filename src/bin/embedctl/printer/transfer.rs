@@ -10,11 +10,10 @@ use embedctl::size::per;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
+use super::progress::LineTimes;
 use super::words::{bytes, duration};
 use super::{MessageLevel, Printer};
 
-/// Time between two lines of `--progress always`.
-const LINE_EVERY: Duration = Duration::from_secs(2);
 /// Width of the size column beside a file's bar: `123.4 MB of 567.8 MB`.
 const SIZE_WIDTH: usize = 20;
 /// Width of a file's name.
@@ -29,7 +28,7 @@ pub enum TransferDisplay {
         total: ProgressBar,
     },
     /// A line now and then, and one for each file.
-    Lines,
+    Lines(LineTimes),
     /// A line for each file that came.
     Files,
 }
@@ -113,8 +112,14 @@ impl Downloads {
     pub(super) fn new(printer: Printer, display: TransferDisplay) -> Self {
         Self {
             printer,
+            state: Mutex::new(TransferState {
+                shown: match &display {
+                    TransferDisplay::Lines(times) => times.first(),
+                    _ => None,
+                },
+                ..TransferState::default()
+            }),
             display,
-            state: Mutex::default(),
         }
     }
 
@@ -157,14 +162,10 @@ impl Downloads {
         }
     }
 
-    fn line(&self, state: &mut TransferState) {
-        let due = state
-            .shown
-            .is_none_or(|shown| shown.elapsed() >= LINE_EVERY);
-        if !due || state.began.is_none() {
+    fn line(&self, state: &mut TransferState, times: LineTimes) {
+        if state.began.is_none() || !times.is_due(&mut state.shown) {
             return;
         }
-        state.shown = Some(Instant::now());
         let fields = json!({
             "bytes": state.here,
             "total_bytes": state.planned,
@@ -214,7 +215,7 @@ impl Transfer for Downloads {
         }
         match &self.display {
             TransferDisplay::Bars { .. } => self.show_total(&state),
-            TransferDisplay::Lines => self.line(&mut state),
+            TransferDisplay::Lines(times) => self.line(&mut state, *times),
             TransferDisplay::Files => {}
         }
     }

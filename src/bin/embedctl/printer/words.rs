@@ -18,6 +18,14 @@ pub fn count(amount: u64) -> String {
     grouped(&amount.to_string())
 }
 
+/// A number for each second: whole, and with one digit behind the point where it is less than one.
+pub fn rate(per_second: f64) -> String {
+    match per_second {
+        slow if slow > 0.0 && slow < 0.95 => format!("{:.1}", slow.max(0.1)),
+        fast => count(fast.round() as u64),
+    }
+}
+
 /// A share, 0 to 1, in percent.
 pub fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
@@ -65,6 +73,21 @@ pub(super) fn dimensions(widths: &Dimensions) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_slow_rates_have_a_fraction() {
+        let all = [
+            (0.0, "0"),
+            (0.004, "0.1"),
+            (0.42, "0.4"),
+            (0.96, "1"),
+            (3.4, "3"),
+            (1234.5, "1,235"),
+        ];
+        for (per_second, text) in all {
+            assert_eq!(rate(per_second), text);
+        }
+    }
 
     #[test]
     fn counts_are_grouped_by_three() {

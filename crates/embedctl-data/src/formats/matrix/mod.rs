@@ -9,7 +9,7 @@ mod write;
 
 use std::io::Read;
 
-pub(crate) use rows::MatrixRows;
+pub use rows::MatrixRows;
 
 use super::output::{OutputSpec, WriterParts};
 use crate::vectors::{ChosenRows, RecordedColumns, TakeBatch, TakeVector, in_order};
@@ -85,7 +85,11 @@ impl OutputSpec for MatrixOutput {
         file: &Readable,
         kinds: &[FormColumns],
     ) -> Result<Option<Box<dyn ChosenRows>>> {
-        rows::open(file, *self, kinds)
+        rows::choose(file, *self, kinds)
+    }
+
+    fn matrix(&self, file: &Readable) -> Result<Option<MatrixRows>> {
+        MatrixRows::open(file, *self)
     }
 
     fn read_columns(

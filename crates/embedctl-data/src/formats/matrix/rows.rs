@@ -1,36 +1,106 @@
-//! Vectors of chosen rows of a matrix.
+//! Rows of a matrix, read from any place in the file, by several threads if need be.
 
 use std::io::{self, Seek};
+use std::ops::Range;
 use std::sync::Arc;
 
-use half::f16;
-
 use super::MatrixOutput;
-use super::vectors::shape;
-use crate::vectors::{ChosenRows, TakeRow, floats, no_such_vectors, runs};
+use super::vectors::{row_bytes, shape, widen};
+use crate::vectors::{ChosenRows, TakeRow, failed, followed, no_such_vectors, runs};
 use crate::writing::quantize::Dtype;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::vectors::{FormColumns, RowVector};
 use embedctl_storage::{Address, Readable};
 
-/// Row after row in float32 or float16, from `start`.
-pub(crate) struct MatrixRows {
-    pub file: Readable,
-    pub read_at: ReadAt,
-    pub start: u64,
-    pub rows: u64,
-    pub width: usize,
-    pub dtype: Dtype,
+/// Rows of a run that are read at a time.
+const ROWS_AT_A_TIME: u64 = 1024;
+
+/// Row after row of the same width and type, from `start` in a file.
+pub struct MatrixRows {
+    pub(crate) file: Readable,
+    pub(crate) read_at: ReadAt,
+    pub(crate) start: u64,
+    pub(crate) rows: u64,
+    pub(crate) width: usize,
+    pub(crate) dtype: Dtype,
 }
 
 /// Fills with the bytes from there on.
-pub(crate) type ReadAt = Box<dyn Fn(u64, &mut [u8]) -> io::Result<()> + Send>;
+pub(crate) type ReadAt = Box<dyn Fn(u64, &mut [u8]) -> io::Result<()> + Send + Sync>;
 
-/// Opens a file; `None` where it is far away, or holds bytes, or where other vectors than dense ones are wanted.
+impl MatrixRows {
+    /// Opens a file; `None` where it is far away and so is read in order.
+    ///
+    /// # Errors
+    /// If it cannot be read, or its size is another than its header says.
+    pub(super) fn open(file: &Readable, kind: MatrixOutput) -> Result<Option<Self>> {
+        if Address::is_url_path(file.path()) {
+            return Ok(None);
+        }
+        let mut bytes = file.seeking();
+        let (rows, width, dtype) = shape(file, &mut bytes, kind)?;
+        let size = row_bytes(file, rows, width, dtype)? as u64;
+        let start = bytes.stream_position();
+        let start = start.map_err(|error| Error::io("read", file.path(), error))?;
+        let end = rows
+            .checked_mul(size)
+            .and_then(|size| size.checked_add(start));
+        match end {
+            Some(end) if end == file.bytes.len() => {}
+            Some(end) if end < file.bytes.len() => return Err(followed(file)),
+            _ => return Err(failed(file, io::ErrorKind::UnexpectedEof.into())),
+        }
+        let bytes = Arc::clone(&file.bytes);
+        Ok(Some(Self {
+            file: file.clone(),
+            read_at: Box::new(move |offset, into| bytes.read_at(offset, into)),
+            start,
+            rows,
+            width: usize::try_from(width).unwrap_or(usize::MAX),
+            dtype,
+        }))
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Elements of a row.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// The type of the elements.
+    #[must_use]
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// The elements of consecutive rows, one row after another, in place of what `values` held. `room` is used again.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or has become shorter.
+    pub fn read(&self, rows: Range<u64>, room: &mut Vec<u8>, values: &mut Vec<f32>) -> Result<()> {
+        let size = self.width * self.dtype.bytes();
+        let count = usize::try_from(rows.end - rows.start).unwrap_or(0);
+        room.resize(count * size, 0);
+        let at = self.start + rows.start * size as u64;
+        (self.read_at)(at, room).map_err(|error| failed(&self.file, error))?;
+        values.clear();
+        widen(self.dtype, room, values);
+        Ok(())
+    }
+}
+
+/// Opens a file to read vectors of these kinds; `None` where it is far away, or holds bytes, or where other vectors than
+/// dense ones are wanted.
 ///
 /// # Errors
 /// If it cannot be read, or holds no such vectors.
-pub(super) fn open(
+pub(super) fn choose(
     file: &Readable,
     kind: MatrixOutput,
     wanted: &[FormColumns],
@@ -39,26 +109,18 @@ pub(super) fn open(
         return Ok(None);
     };
     let is_float = matches!(kind, MatrixOutput::Npy | MatrixOutput::Fbin);
-    if !is_float || Address::is_url_path(file.path()) {
+    let Some(matrix) = is_float
+        .then(|| MatrixRows::open(file, kind))
+        .transpose()?
+        .flatten()
+    else {
         return Ok(None);
-    }
-    let width = columns.form.width();
-    let mut bytes = file.seeking();
-    let (rows, found, dtype) = shape(file, &mut bytes, kind)?;
-    if found != width as u64 || columns.names.len() > 1 || dtype.bytes() == 1 {
+    };
+    let is_wanted = matrix.width == columns.form.width() && columns.names.len() == 1;
+    if !is_wanted || matrix.dtype.bytes() == 1 {
         return Err(no_such_vectors(file.path(), wanted));
     }
-    let start = bytes.stream_position();
-    let start = start.map_err(|error| Error::io("read", file.path(), error))?;
-    let bytes = Arc::clone(&file.bytes);
-    Ok(Some(Box::new(MatrixRows {
-        file: file.clone(),
-        read_at: Box::new(move |offset, into| bytes.read_at(offset, into)),
-        start,
-        rows,
-        width,
-        dtype,
-    })))
+    Ok(Some(Box::new(matrix)))
 }
 
 impl ChosenRows for MatrixRows {
@@ -67,22 +129,17 @@ impl ChosenRows for MatrixRows {
     }
 
     fn read(&mut self, rows: &[u64], take: &mut TakeRow<'_>) -> Result<()> {
-        let failed = |error| self.file.failed(error);
-        let bytes = self.width * self.dtype.bytes();
-        let mut buffer = Vec::new();
+        let (mut room, mut values) = (Vec::new(), Vec::new());
         let mut done = 0;
-        for run in runs(rows) {
-            let at = self.start + run.start * bytes as u64;
-            let length = usize::try_from(run.end - run.start).unwrap_or(0);
-            buffer.resize(length * bytes, 0);
-            (self.read_at)(at, &mut buffer).map_err(failed)?;
-            for row in buffer.chunks_exact(bytes) {
-                let vector: Vec<f32> = match self.dtype {
-                    Dtype::F16 => floats(row, |two| f16::from_le_bytes(two).to_f32()),
-                    _ => floats(row, f32::from_le_bytes),
-                };
-                take(done, RowVector::Dense(&vector));
-                done += 1;
+        for mut run in runs(rows) {
+            while !run.is_empty() {
+                let end = run.end.min(run.start + ROWS_AT_A_TIME);
+                Self::read(self, run.start..end, &mut room, &mut values)?;
+                run.start = end;
+                for row in values.chunks_exact(self.width) {
+                    take(done, RowVector::Dense(row));
+                    done += 1;
+                }
             }
         }
         Ok(())

@@ -3,11 +3,10 @@
 use std::io::Read;
 
 use half::f16;
+use half::slice::HalfFloatSliceExt;
 
 use super::MatrixOutput;
-use crate::vectors::{
-    StoredVector, TakeVector, array, ended, failed, floats, in_order, unreadable,
-};
+use crate::vectors::{StoredVector, TakeVector, array, ended, failed, in_order, unreadable};
 use crate::writing::quantize::Dtype;
 use embedctl_common::error::{Error, Result};
 use embedctl_storage::Readable;
@@ -91,6 +90,48 @@ fn npy_shape(file: &Readable, bytes: &mut impl Read) -> Result<(u64, u64, Dtype)
     }
 }
 
+/// Bytes of a row.
+///
+/// # Errors
+/// If rows are so wide, or have no component, that this is no matrix of vectors.
+pub(super) fn row_bytes(file: &Readable, rows: u64, width: u64, dtype: Dtype) -> Result<usize> {
+    let size = usize::try_from(width)
+        .ok()
+        .and_then(|width| width.checked_mul(dtype.bytes()));
+    let wide = |size: &usize| *size <= MAX_BYTES && (*size > 0 || rows == 0);
+    size.filter(wide)
+        .ok_or_else(|| unreadable(file.path(), format!("its vectors would be {width} wide")))
+}
+
+/// Appends elements of a file as float32.
+pub(super) fn widen(dtype: Dtype, bytes: &[u8], values: &mut Vec<f32>) {
+    match dtype {
+        Dtype::F16 => append_halves(bytes, values),
+        Dtype::Int8 => append(bytes, values, |[one]| f32::from(one.cast_signed())),
+        Dtype::Uint8 => append(bytes, values, |[one]| f32::from(one)),
+        _ => append(bytes, values, f32::from_le_bytes),
+    }
+}
+
+fn append<const N: usize>(bytes: &[u8], values: &mut Vec<f32>, read: impl Fn([u8; N]) -> f32) {
+    let (numbers, _) = bytes.as_chunks::<N>();
+    values.extend(numbers.iter().map(|number| read(*number)));
+}
+
+/// Many at a time, as a processor converts them.
+fn append_halves(bytes: &[u8], values: &mut Vec<f32>) {
+    let mut halves = [f16::ZERO; 64];
+    let (numbers, _) = bytes.as_chunks::<2>();
+    for part in numbers.chunks(halves.len()) {
+        for (half, number) in halves.iter_mut().zip(part) {
+            *half = f16::from_le_bytes(*number);
+        }
+        let before = values.len();
+        values.resize(before + part.len(), 0.0);
+        halves[..part.len()].convert_to_f32_slice(&mut values[before..]);
+    }
+}
+
 fn matrix(
     file: &Readable,
     mut bytes: impl Read,
@@ -99,27 +140,14 @@ fn matrix(
     dtype: Dtype,
     take: &mut TakeVector<'_>,
 ) -> Result<()> {
-    let size = usize::try_from(width)
-        .ok()
-        .and_then(|width| width.checked_mul(dtype.bytes()));
-    let wide = |size: &usize| *size <= MAX_BYTES && (*size > 0 || rows == 0);
-    let Some(size) = size.filter(wide) else {
-        return Err(unreadable(
-            file.path(),
-            format!("its vectors would be {width} wide"),
-        ));
-    };
-    let mut row = vec![0; size];
+    let mut row = vec![0; row_bytes(file, rows, width, dtype)?];
+    let mut values = Vec::new();
     for number in 0..rows {
         bytes
             .read_exact(&mut row)
             .map_err(|error| failed(file, error))?;
-        let values: Vec<f32> = match dtype {
-            Dtype::F16 => floats(&row, |two| f16::from_le_bytes(two).to_f32()),
-            Dtype::Int8 => floats(&row, |[one]| f32::from(one.cast_signed())),
-            Dtype::Uint8 => floats(&row, |[one]| f32::from(one)),
-            _ => floats(&row, f32::from_le_bytes),
-        };
+        values.clear();
+        widen(dtype, &row, &mut values);
         take(StoredVector {
             column: "",
             row: number,
