@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::size::per;
 use crate::stage::thread_time;
-use embedctl_native::kernels::{Isa, ProductPrecision, peak};
+use embedctl_native::kernels::{Arithmetic, Isa, peak};
 
 /// Turns of the loop between looks at the clock.
 const TURNS: usize = 20_000;
@@ -27,12 +27,12 @@ pub struct Peak {
 /// Runs the loop on `threads` threads for about `time`, several times, and takes the best. `None` where the
 /// processor has no instruction of its own for that arithmetic.
 #[must_use]
-pub fn measure(arithmetic: ProductPrecision, threads: usize, time: Duration) -> Option<Peak> {
+pub fn measure(arithmetic: Arithmetic, threads: usize, time: Duration) -> Option<Peak> {
     const PARTS: u32 = 5;
     let isa = Isa::here().unwrap_or_else(|_| Isa::best());
     let isa = match arithmetic {
-        ProductPrecision::F32 | ProductPrecision::I16 => isa.without_tiles(),
-        ProductPrecision::Bf16 | ProductPrecision::I8 => isa,
+        Arithmetic::Fp32 | Arithmetic::Int16 => isa.without_tiles(),
+        Arithmetic::Bf16 | Arithmetic::Int8 => isa,
     };
     let part = || run(isa, arithmetic, threads.max(1), time / PARTS);
     isa.speeds_up(arithmetic).then(|| Peak {
@@ -41,7 +41,7 @@ pub fn measure(arithmetic: ProductPrecision, threads: usize, time: Duration) -> 
     })
 }
 
-fn run(isa: Isa, arithmetic: ProductPrecision, threads: usize, time: Duration) -> f64 {
+fn run(isa: Isa, arithmetic: Arithmetic, threads: usize, time: Duration) -> f64 {
     let rates = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..threads)
             .map(|_| {
@@ -79,10 +79,10 @@ mod tests {
     #[test]
     fn something_is_measured() {
         for arithmetic in [
-            ProductPrecision::F32,
-            ProductPrecision::Bf16,
-            ProductPrecision::I16,
-            ProductPrecision::I8,
+            Arithmetic::Fp32,
+            Arithmetic::Bf16,
+            Arithmetic::Int16,
+            Arithmetic::Int8,
         ] {
             let peak = measure(arithmetic, 1, Duration::from_millis(5));
             let isa = Isa::here().unwrap();

@@ -12,9 +12,9 @@ use super::stats::Spread;
 use super::workload::Workload;
 use crate::atomic::private_folder;
 use crate::cancel::CancelToken;
+use crate::engine::Arithmetic;
 use crate::error::{Error, Result};
 use crate::setting::DURATION;
-use embedctl_native::kernels::ProductPrecision;
 
 /// Single texts that are timed after each sample.
 const SINGLE_TEXTS: usize = 16;
@@ -46,7 +46,7 @@ pub fn run(
     };
     let mut machine = Machine::here();
     report(BenchStep::Begin("measuring the machine's peak"));
-    let mut measured = peak::measure(ProductPrecision::F32, machine.cores, PEAK_TIME);
+    let mut measured = peak::measure(Arithmetic::Fp32, machine.cores, PEAK_TIME);
     let all = &options.configurations;
     let mut runners = Vec::new();
     for (number, configuration) in all.iter().enumerate() {
@@ -64,26 +64,22 @@ pub fn run(
         runner.end();
     }
     // A shared machine may have been busy the first time.
-    let again = peak::measure(ProductPrecision::F32, machine.cores, PEAK_TIME);
+    let again = peak::measure(Arithmetic::Fp32, machine.cores, PEAK_TIME);
     if again.map(|peak| peak.gflops) > measured.map(|peak| peak.gflops) {
         measured = again;
     }
     machine.peak_gflops = measured.map(|peak| peak.gflops);
     machine.peak_vectors = measured.map(|peak| peak.vectors.to_owned());
-    let reduced = |arithmetic, precision: &str| {
+    let reduced = |arithmetic: Arithmetic| {
         let uses = |runner: &Runner| {
             let opened = runner.opened.as_ref();
-            opened.is_some_and(|opened| opened.precision.as_deref() == Some(precision))
+            opened.is_some_and(|opened| opened.precision.as_deref() == Some(arithmetic.name()))
         };
         let peak = || peak::measure(arithmetic, machine.cores, PEAK_TIME);
         runners.iter().any(uses).then(peak).flatten()
     };
-    let [bf16, int16, int8] = [
-        (ProductPrecision::Bf16, "bf16"),
-        (ProductPrecision::I16, "int16"),
-        (ProductPrecision::I8, "int8"),
-    ]
-    .map(|(arithmetic, precision)| reduced(arithmetic, precision).map(|peak| peak.gflops));
+    let [bf16, int16, int8] = [Arithmetic::Bf16, Arithmetic::Int16, Arithmetic::Int8]
+        .map(|arithmetic| reduced(arithmetic).map(|peak| peak.gflops));
     machine.peak_bf16 = bf16;
     (machine.peak_int16, machine.peak_int8) = (int16, int8);
     let all = configurations(&runners);

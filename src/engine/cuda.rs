@@ -11,14 +11,13 @@ use embedctl_cuda::{
     Card, Element, Encoder, EncoderOptions, EncoderWorker, LIBRARIES, Libraries, Pooling,
     PoolingMode as Mode,
 };
-use embedctl_native::kernels::ProductPrecision;
 use embedctl_native::{Encoder as NativeEncoder, PlainNetwork, Rows};
 
 use crate::batch::Batch;
 use crate::engine::native::refuse_unseen;
 use crate::engine::{
-    BatchLimits, Cosine, Engine, EngineInfo, EngineOptions, FloatType, Output, Provider,
-    ResolvedEngine, SkippedCandidate, Worker,
+    Arithmetic, BatchLimits, Cosine, Engine, EngineInfo, EngineOptions, FloatType, Output,
+    Provider, ResolvedEngine, SkippedCandidate, Worker,
 };
 use crate::error::{Cause, Error, ErrorKind, Result};
 use crate::model::{Model, OutputChoice, PoolingMode};
@@ -284,7 +283,7 @@ impl CudaEngine {
         let exact = NativeEncoder::open(
             model.network(),
             model.adapter(),
-            ProductPrecision::F32,
+            Arithmetic::Fp32,
             usable_cores(),
             None,
         )?;

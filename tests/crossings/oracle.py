@@ -195,10 +195,6 @@ def partitions(name):
     return re.findall(r"(?:^|/)(\w+)=([^/]+)(?=/)", name)
 
 
-def parts_of(c):
-    return [key for _, file in c["files"] for key, _ in partitions(file)]
-
-
 def records(c, folder):
     """The records of all inputs, in order. `folder` is where the command runs."""
     found = []
@@ -216,6 +212,10 @@ def records(c, folder):
     if c.get("limit") not in (None, "0"):
         found = found[: int(c["limit"])]
     return found
+
+
+def parts_of(c):
+    return [key for _, file in c["files"] for key, _ in partitions(file)]
 
 
 def partition_fields(c):
@@ -250,9 +250,7 @@ def names_of_vectors(c):
 
 def added(c):
     names = ["chunk", "chunk_start", "chunk_end"] if c.get("chunk") else []
-    names += ["chunk_text"] if c.get("chunk-text") else []
-    names += ["chunk_id"] if c.get("chunk-id") else []
-    names += ["uuid"] if c.get("uuid") else []
+    names += [option.replace("-", "_") for option in ("chunk-text", "chunk-id", "uuid") if c.get(option)]
     if kinds(c) == ["scores"] and len(model(c)["labels"]) > 1:
         names += ["label"] + (["top_labels", "top_scores"] if c.get("top-labels") else [])
     return names + (["embedding_error"] if c.get("on-error") == "null" else [])
@@ -262,13 +260,18 @@ def has_fields(c):
     return c["content"] in FIELDS
 
 
+def kept_columns(c, known):
+    """Names and types of what is kept, with those of the `known` fields that `*` stands for."""
+    asked = [keep.split(":") for keep in kept(c)]
+    if ["*"] in asked:
+        names = [keep[0] for keep in asked] + [id_field(c)]
+        asked.remove(["*"])
+        asked += [[name] for name in dict.fromkeys([*known, *parts_of(c)]) if name not in names]
+    return asked
+
+
 def kept_fields(c):
-    """Names that are kept, with those that `*` stands for."""
-    names = [keep.split(":")[0] for keep in kept(c)]
-    if "*" in names:
-        names.remove("*")
-        names += [name for name in dict.fromkeys([*c["fields"], *parts_of(c)]) if name not in names and name != id_field(c)]
-    return names
+    return [keep[0] for keep in kept_columns(c, c["fields"])]
 
 
 def is_shadowed(c, record):
@@ -561,9 +564,7 @@ def key_of(c, kind):
     plain = {**c, "provider": None, "weights": None, "model-file": None}
     if engine(c) != engine(type(c)(plain)):
         arguments += ["--provider", engine(c)]
-    if weights(c) != model(c)["weights"][0]:
-        arguments += ["--weights", weights(c)]
-    elif engine(c) != "native" and len(model(c)["weights"]) > 1:
+    if weights(c) != model(c)["weights"][0] or engine(c) != "native" and len(model(c)["weights"]) > 1:
         arguments += ["--weights", weights(c)]
     return (c["command"], c["model"], tuple(arguments))
 
@@ -571,10 +572,8 @@ def key_of(c, kind):
 def vector(c, kind, text, span, table):
     """A text's vector of one kind in float32."""
     key = key_of(c, kind)
-    if c.get("late"):
-        return table.get(key, text, span)
-    if isinstance(text, tuple) or kind == "scores":
-        return table.get(key, text)
+    if c.get("late") or isinstance(text, tuple) or kind == "scores":
+        return table.get(key, text, *([span] if c.get("late") else []))
     text = prompt(c) + text[span[0]:span[1]]
     if c.get("max-length"):
         tokens = encode(c, text)
@@ -591,8 +590,7 @@ def vectors(c, text, span, table):
         value = vector(c, kind, text, span, table)
         if kind == "sparse":
             if c.get("max-active-dims"):
-                entries = sorted(value.items(), key=lambda entry: (-abs(entry[1]), entry[0]))
-                value = dict(entries[: int(c["max-active-dims"])])
+                value = dict(sorted(value.items(), key=lambda entry: (-abs(entry[1]), entry[0]))[: int(c["max-active-dims"])])
             if c.get("sparse-tokens"):
                 encode(c, "")
                 tokenizer = TOKENIZERS[os.path.join(c["root"], model(c)["path"], "tokenizer.json")]
@@ -665,6 +663,7 @@ def text_of(c, record):
         names = re.findall(r"\{(\w+)\}", c["text-template"])
         if all(record.get(name) is None or record.get(name)[1] is None for name in names):
             return None
+        shown = lambda field: "" if field is None or field[1] is None else str(field[1])
         text = re.sub(r"\{(\w+)\}", lambda m: shown(record.get(m.group(1))), c["text-template"])
     else:
         found = record.get(c.get("text-field") or "text")
@@ -677,11 +676,6 @@ def text_of(c, record):
     return text
 
 
-def shown(field):
-    """A field in a template."""
-    return "" if field is None or field[1] is None else str(field[1])
-
-
 def is_id(c, record):
     """Whether the id has the type that is asked for: a string of JSON is no integer."""
     field = id_field(c) and record.get(id_field(c))
@@ -690,9 +684,7 @@ def is_id(c, record):
 
 def id_of(c, record):
     """The kind and the value of a record's id."""
-    if not id_field(c):
-        return "string", None
-    field = record.get(id_field(c)) if has_fields(c) and record.own_id is None else ("string", record.own_id)
+    field = None if not id_field(c) else record.get(id_field(c)) if has_fields(c) and record.own_id is None else ("string", record.own_id)
     kind, value = field or ("string", None)
     if c["content"] in SEPARATED and value == "":
         value = None
@@ -708,20 +700,17 @@ def has_integer_ids(c, found):
     if c["content"] not in ("jsonl", "json") or c.get("id-type", "kept") != "kept":
         return False
     ids = [record.get(id_field(c)) for record in found if not record.fault]
-    kinds = [kind for kind, value in (field for field in ids if field) if value is not None]
-    return bool(kinds) and all(kind == "int64" for kind in kinds)
+    return {field[0] for field in ids if field and field[1] is not None} == {"int64"}
 
 
 def converted(value, kind, typed, content):
     """A kept value in the type that is asked for."""
     if value is None or (content in SEPARATED and value == "" and typed != "string"):
         return None
-    if typed in ("int", "int64"):
-        return int(value)
-    if typed in ("float", "double"):
-        return float(value)
+    if typed in ("int", "int64", "float", "double"):
+        return int(value) if typed.startswith("int") else float(value)
     if typed == "bool":
-        return value if isinstance(value, bool) else {"true": True, "false": False}[value]
+        return value in (True, "true")
     if typed == "string":
         return value if isinstance(value, str) else json.dumps(value)
     return json.loads(value) if content in SEPARATED or (isinstance(value, str) and content in TABLES) else value
@@ -745,13 +734,7 @@ def columns_of_records(c, found):
         return [field_column(name, None) for name in c["fields"]]
     parts = partition_fields(c)
     known = c["fields"] if found or c["content"] not in ("jsonl", "json", "openai-batch") else []
-    own, named = [], [keep.split(":") for keep in kept(c)]
-    names = [keep[0] for keep in named]
-    if "*" in names:
-        named = [keep for keep in named if keep[0] != "*"] + [
-            [name] for name in dict.fromkeys([*known, *parts]) if name not in names and name != id_field(c)]
-    if id_field(c) == "id":
-        named = [keep for keep in named if keep != ["id"]]
+    own, named = [], [keep for keep in kept_columns(c, known) if keep != ["id"] or id_field(c) != "id"]
     columns = [field_column(keep[0], (keep[1:] or [None])[0]) for keep in named if keep[0] not in parts]
     for name, *typed in (keep for keep in named if keep[0] in parts):
         kind = NAMED[typed[0]] if typed else parts[name]

@@ -24,6 +24,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(clippy::unwrap_used)]
 
+pub mod arithmetic;
 pub mod atomic;
 pub mod background_hash;
 pub mod cancel;
@@ -49,6 +50,7 @@ mod user_cache;
 pub mod vectors;
 pub mod word_list;
 
+pub use arithmetic::Arithmetic;
 pub use error::{Cause, Error, ErrorKind, Place, Result};
 pub use pair::TextPair;
 pub use texts::Texts;

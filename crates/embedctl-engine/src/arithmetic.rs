@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use embedctl_common::Arithmetic;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::named::named;
 use embedctl_common::setting::{MIN_COSINE, PRECISION};
@@ -27,45 +28,6 @@ impl FloatType {
             Some(Precision::Fp16) => Some(Self::F16),
             Some(Precision::Bf16) => Some(Self::Bf16),
             Some(_) => None,
-        }
-    }
-}
-
-named! {
-    /// The number format in which the native engine multiplies.
-    #[derive(Default)]
-    pub enum Arithmetic {
-        /// Single precision: exact.
-        #[default]
-        Fp32 = "fp32",
-        /// The upper half of single precision, summed in single precision.
-        Bf16 = "bf16",
-        /// 16-bit integers.
-        Int16 = "int16",
-        /// 8-bit integers.
-        Int8 = "int8",
-    }
-}
-
-impl Arithmetic {
-    /// Version of the arithmetic; `None` is the first. It changes when vectors of the same model change by more than
-    /// single precision's rounding, so that old and new ones are never mixed.
-    #[must_use]
-    pub fn version(self) -> Option<u32> {
-        match self {
-            Self::Fp32 | Self::Bf16 => None,
-            // 2: blocks of inputs and of keys have steps of their own, and rotation reaches all blocks.
-            Self::Int16 | Self::Int8 => Some(2),
-        }
-    }
-
-    /// The least cosine that is accepted by default.
-    #[must_use]
-    pub fn least_cosine(self) -> f64 {
-        match self {
-            Self::Fp32 => 1.0,
-            Self::Int16 => 0.999,
-            Self::Bf16 | Self::Int8 => 0.99,
         }
     }
 }

@@ -37,7 +37,8 @@ pub mod provider;
 mod resolved;
 pub mod row_worker;
 
-pub use arithmetic::{Arithmetic, Cosine, FinishRow, FloatType, Lengths, sample};
+pub use arithmetic::{Cosine, FinishRow, FloatType, Lengths, sample};
+pub use embedctl_common::Arithmetic;
 pub use embedctl_model::batch::BatchLimits;
 pub use engine::{Engine, Output, Worker};
 pub use engines::{Engines, MachineEngines};

@@ -12,14 +12,14 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use embedctl_native::kernels::{
-    Isa, Matrix, Operand, PackedLayout, ProductFinish, ProductPrecision, linear, peak,
+    Arithmetic, Isa, Matrix, Operand, PackedLayout, ProductFinish, linear, peak,
 };
 
-const PRECISIONS: [(&str, ProductPrecision); 4] = [
-    ("fp32", ProductPrecision::F32),
-    ("bf16", ProductPrecision::Bf16),
-    ("int16", ProductPrecision::I16),
-    ("int8", ProductPrecision::I8),
+const PRECISIONS: [(&str, Arithmetic); 4] = [
+    ("fp32", Arithmetic::Fp32),
+    ("bf16", Arithmetic::Bf16),
+    ("int16", Arithmetic::Int16),
+    ("int8", Arithmetic::Int8),
 ];
 
 /// Hidden and inner widths of bge-base-en-v1.5, Qwen3-Embedding-0.6B, bge-m3, gte-Qwen2-1.5B-instruct, gemma-2-2b and
@@ -85,7 +85,7 @@ fn main() {
 }
 
 /// Operations a second in registers, the best of some runs.
-fn peak_rate(isa: Isa, precision: ProductPrecision) -> f64 {
+fn peak_rate(isa: Isa, precision: Arithmetic) -> f64 {
     let run = |_| {
         let start = Instant::now();
         let operations = black_box(peak::operations(isa, precision, 100_000));
@@ -95,7 +95,7 @@ fn peak_rate(isa: Isa, precision: ProductPrecision) -> f64 {
 }
 
 /// As many matrices as make [`STREAMED`] bytes.
-fn matrices(isa: Isa, precision: ProductPrecision, inputs: usize, outputs: usize) -> Vec<Matrix> {
+fn matrices(isa: Isa, precision: Arithmetic, inputs: usize, outputs: usize) -> Vec<Matrix> {
     let mut state = 1_u64;
     let mut matrices: Vec<Matrix> = Vec::new();
     while matrices.iter().map(Matrix::bytes).sum::<usize>() < STREAMED {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::architecture::Architecture;
-use super::kernels::{Isa, ProductPrecision};
+use super::kernels::{Arithmetic, Isa};
 use super::network::Network;
 use super::network_weights::NetworkWeights;
 use super::prefix::{self, Prefix};
@@ -22,7 +22,7 @@ use embedctl_common::error::Result;
 const ADAPTERS: &str = "../../fixtures/adapters";
 
 /// The network that an adapter's folder describes.
-fn open(folder: &Path, isa: Isa, arithmetic: ProductPrecision) -> Result<Network> {
+fn open(folder: &Path, isa: Isa, arithmetic: Arithmetic) -> Result<Network> {
     let settings = AdapterSettings::read(folder.join("adapter_config.json"))?;
     let base = folder.join(settings.base.as_deref().expect("a base model"));
     let adapter = Adapter::LowRank(Box::new(LowRankAdapter {
@@ -54,7 +54,7 @@ fn adapters_over_every_family_give_the_references_states() {
         let folder = Path::new(ADAPTERS).join(&name);
         let case = case(&folder);
         for isa in Isa::all() {
-            let network = match open(&folder, isa, ProductPrecision::F32) {
+            let network = match open(&folder, isa, Arithmetic::Fp32) {
                 Ok(network) => network,
                 Err(error) => {
                     wrong.push(format!("{name}: {error}"));
@@ -78,10 +78,7 @@ fn adapted_weights_stay_near_the_exact_states_in_reduced_precision() {
     for name in names() {
         let folder = Path::new(ADAPTERS).join(&name);
         let case = case(&folder);
-        for (arithmetic, least) in [
-            (ProductPrecision::I16, 0.9999),
-            (ProductPrecision::I8, 0.97),
-        ] {
+        for (arithmetic, least) in [(Arithmetic::Int16, 0.9999), (Arithmetic::Int8, 0.97)] {
             let network = open(&folder, Isa::best(), arithmetic).unwrap();
             let states = run_all(&network, &case);
             let product = |a: &[f32], b: &[f32]| -> f64 {
@@ -117,7 +114,7 @@ fn copy(settings: impl FnOnce(&mut Value)) -> TempDir {
 }
 
 fn refusal(folder: &Path) -> String {
-    match open(folder, Isa::best(), ProductPrecision::F32) {
+    match open(folder, Isa::best(), Arithmetic::Fp32) {
         Ok(_) => panic!("{} is taken", folder.display()),
         Err(error) => error.to_string(),
     }
@@ -188,7 +185,7 @@ fn settings_that_change_nothing_are_no_obstacle() {
         ("target_modules", json!(r".*\.(?:query|value)")),
     ] {
         let folder = copy(|settings| settings[key] = value.clone());
-        let opened = open(folder.path(), Isa::best(), ProductPrecision::F32);
+        let opened = open(folder.path(), Isa::best(), Arithmetic::Fp32);
         assert!(opened.is_ok(), "{key} {value}: {:?}", opened.err());
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::kernels::{Isa, ProductPrecision};
+use super::kernels::{Arithmetic, Isa};
 use super::scratch::{Rows, Scratch, ThreadCrew};
 use super::tests::{CASES, open};
 /// A copy of a case in a folder of its own.
@@ -39,7 +39,7 @@ fn opened_after(change: impl FnOnce(&Path, &mut Value, &mut Vec<u8>)) -> String 
     let (mut header, mut data) = split(folder.path());
     change(folder.path(), &mut header, &mut data);
     join(folder.path(), header.to_string().as_bytes(), &data);
-    match open(folder.path(), Isa::best(), ProductPrecision::F32) {
+    match open(folder.path(), Isa::best(), Arithmetic::Fp32) {
         Ok(_) => "opened".into(),
         Err(error) => error,
     }
@@ -106,13 +106,13 @@ fn a_damaged_checkpoint_is_an_error_that_names_file_and_tensor() {
     }
     let folder = copy("bert");
     fs::write(folder.path().join("model.safetensors"), b"short").unwrap();
-    let error = open(folder.path(), Isa::best(), ProductPrecision::F32)
+    let error = open(folder.path(), Isa::best(), Arithmetic::Fp32)
         .err()
         .unwrap();
     says(error, &["not a safetensors file"]);
     let pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 90868376\n";
     fs::write(folder.path().join("model.safetensors"), pointer).unwrap();
-    let error = open(folder.path(), Isa::best(), ProductPrecision::F32)
+    let error = open(folder.path(), Isa::best(), Arithmetic::Fp32)
         .err()
         .unwrap();
     says(error, &["Git LFS", "git lfs pull"]);
@@ -124,7 +124,7 @@ fn a_byte_order_mark_before_the_settings_is_passed_over() {
     let file = folder.path().join("config.json");
     let text = [b"\xef\xbb\xbf", &fs::read(&file).unwrap()[..]].concat();
     fs::write(file, text).unwrap();
-    assert!(open(folder.path(), Isa::best(), ProductPrecision::F32).is_ok());
+    assert!(open(folder.path(), Isa::best(), Arithmetic::Fp32).is_ok());
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_shard_that_is_missing_or_outside_is_an_error_that_names_it() {
     let folder = copy("xlm-roberta-shards");
     let shard = "model-00002-of-00003.safetensors";
     fs::remove_file(folder.path().join(shard)).unwrap();
-    let error = open(folder.path(), Isa::best(), ProductPrecision::F32)
+    let error = open(folder.path(), Isa::best(), Arithmetic::Fp32)
         .err()
         .unwrap();
     assert!(error.contains(shard), "{error}");
@@ -142,7 +142,7 @@ fn a_shard_that_is_missing_or_outside_is_an_error_that_names_it() {
         index.to_string(),
     )
     .unwrap();
-    let error = open(folder.path(), Isa::best(), ProductPrecision::F32)
+    let error = open(folder.path(), Isa::best(), Arithmetic::Fp32)
         .err()
         .unwrap();
     assert!(error.contains("outside its folder"), "{error}");
@@ -277,11 +277,7 @@ fn mutate(times: usize, seed: u64) {
                 };
                 join(path, &header, &data[..kept]);
             }
-            let arithmetic = [
-                ProductPrecision::F32,
-                ProductPrecision::I16,
-                ProductPrecision::I8,
-            ][dice.below(3)];
+            let arithmetic = [Arithmetic::Fp32, Arithmetic::Int16, Arithmetic::Int8][dice.below(3)];
             if let Ok(network) = open(path, Isa::best(), arithmetic) {
                 let rows = Rows {
                     ids: &[3, 4, 5, 6],

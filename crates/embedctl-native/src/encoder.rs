@@ -10,7 +10,7 @@ use embedctl_common::{machine, remedies, size, small_file};
 
 use crate::adapter_settings::Adapter;
 use crate::architecture::{Architecture, LARGEST_CONFIG};
-use crate::kernels::{Isa, ProductPrecision, TermPooling};
+use crate::kernels::{Arithmetic, Isa, TermPooling};
 use crate::loader::Loader;
 use crate::masked_head::{HeadScratch, MaskedHead};
 use crate::need::{self, Need};
@@ -28,7 +28,7 @@ pub struct Encoder {
     weights: Arc<NetworkWeights>,
     network: Arc<Network>,
     isa: Isa,
-    arithmetic: ProductPrecision,
+    arithmetic: Arithmetic,
     threads: usize,
     crew: Arc<ThreadCrew>,
     need: u64,
@@ -57,7 +57,7 @@ impl Encoder {
     pub fn open(
         folder: &Path,
         adapter: Option<&Adapter>,
-        arithmetic: ProductPrecision,
+        arithmetic: Arithmetic,
         threads: usize,
         cache: Option<&PreparedCache>,
     ) -> Result<Self> {
@@ -73,7 +73,7 @@ impl Encoder {
             ))
         })?;
         let arithmetic = match arithmetic {
-            ProductPrecision::I8 if !isa.speeds_up(ProductPrecision::I8) => ProductPrecision::I16,
+            Arithmetic::Int8 if !isa.speeds_up(Arithmetic::Int8) => Arithmetic::Int16,
             other => other,
         };
         let tables = Loader::new(&architecture, &weights, isa)?.table_bytes();
@@ -81,7 +81,7 @@ impl Encoder {
         let needs = |arithmetic| Need::of(&architecture, tables, changes, arithmetic, threads);
         need::check(needs, arithmetic)?;
         let need = needs(arithmetic).bytes();
-        if let Some(cache) = cache.filter(|_| arithmetic != ProductPrecision::F32) {
+        if let Some(cache) = cache.filter(|_| arithmetic != Arithmetic::Fp32) {
             let path = folder.join("config.json");
             let read = |error| Error::io("read", &path, error);
             let config = small_file::read(&path, LARGEST_CONFIG).map_err(read)?;
@@ -113,9 +113,9 @@ impl Encoder {
         let network = &self.network;
         let vocabulary = network.token_rows() as u64 * network.architecture.embeddings.width as u64;
         let bytes = match self.arithmetic {
-            ProductPrecision::F32 => 4 * vocabulary,
-            ProductPrecision::Bf16 | ProductPrecision::I16 => 2 * vocabulary,
-            ProductPrecision::I8 => vocabulary,
+            Arithmetic::Fp32 => 4 * vocabulary,
+            Arithmetic::Bf16 | Arithmetic::Int16 => 2 * vocabulary,
+            Arithmetic::Int8 => vocabulary,
         };
         if let Some(room) = machine::room().filter(|room| room.bytes < bytes) {
             return Err(Error::new(
@@ -194,7 +194,7 @@ impl Encoder {
 
     /// The numbers that products are computed in.
     #[must_use]
-    pub fn arithmetic(&self) -> ProductPrecision {
+    pub fn arithmetic(&self) -> Arithmetic {
         self.arithmetic
     }
 
@@ -259,7 +259,7 @@ impl Encoder {
         else {
             return Ok(Vec::new());
         };
-        let single = ProductPrecision::F32;
+        let single = Arithmetic::Fp32;
         let exact_head = (self.network).masked_head(config_file, &self.weights, single)?;
         let width = self.width();
         self.compare_with_exact(rows, |ours, exact| {

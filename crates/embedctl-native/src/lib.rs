@@ -14,10 +14,10 @@
 //! - [`kernels`] does the arithmetic in the best instructions that the processor has.
 //!
 //! ```
-//! use embedctl_native::{Encoder, Rows, kernels::ProductPrecision};
+//! use embedctl_native::{Encoder, Rows, kernels::Arithmetic};
 //!
 //! # fn main() -> embedctl_common::Result<()> {
-//! let encoder = Encoder::open("../../fixtures/architectures/bert".as_ref(), None, ProductPrecision::F32, 1, None)?;
+//! let encoder = Encoder::open("../../fixtures/architectures/bert".as_ref(), None, Arithmetic::Fp32, 1, None)?;
 //! let mut worker = encoder.worker(); // one for each thread
 //! let rows = Rows { ids: &[2, 7, 9, 3, 2, 5, 3], types: &[], ends: &[4, 7], seen: &[] };
 //! let states = worker.run(rows)?; // [7, width]

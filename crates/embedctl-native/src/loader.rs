@@ -14,7 +14,7 @@ use super::adapter::CheckedAdapter;
 use super::architecture::{
     Architecture, Layer, NormDescription, NormKind, PositionBias, QueryKeyNorm,
 };
-use super::kernels::{self, Isa, Matrix, PackedLayout, ProductPrecision};
+use super::kernels::{self, Arithmetic, Isa, Matrix, PackedLayout};
 use super::low_rank::LowRank;
 use super::names::{self, Alternatives, NormNames, TASK_TYPE};
 use super::network_weights::NetworkWeights;
@@ -236,7 +236,7 @@ impl<'a> Loader<'a> {
     pub(crate) fn layer(
         &self,
         set: usize,
-        arithmetic: ProductPrecision,
+        arithmetic: Arithmetic,
         ranges: Option<&InputRanges>,
     ) -> Result<LayerWeights> {
         let products = self.products(set, &Product::ALL, arithmetic, ranges)?;

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::architecture::{LARGEST_CONFIG, activation_named};
 use super::kernels::{
-    Activation, CacheLines, Isa, Matrix, Norm, Operand, PackedLayout, ProductFinish,
-    ProductPrecision, TermPooling, linear, linear_part,
+    Activation, Arithmetic, CacheLines, Isa, Matrix, Norm, Operand, PackedLayout, ProductFinish,
+    TermPooling, linear, linear_part,
 };
 use super::loader::Loader;
 use super::packed::TokenTable;
@@ -356,13 +356,13 @@ impl MaskedHead {
         stored: StoredHead<'_>,
         loader: &Loader<'_>,
         word: &TokenTable,
-        arithmetic: ProductPrecision,
+        arithmetic: Arithmetic,
     ) -> Result<Self> {
         // In single precision by vectors: the table of tokens takes its rows from such a matrix.
         let exact = loader.without_tiles();
         let loader = match arithmetic {
-            ProductPrecision::F32 => &exact,
-            ProductPrecision::Bf16 | ProductPrecision::I16 | ProductPrecision::I8 => loader,
+            Arithmetic::Fp32 => &exact,
+            Arithmetic::Bf16 | Arithmetic::Int16 | Arithmetic::Int8 => loader,
         };
         let StoredHead {
             transform,
@@ -384,7 +384,7 @@ impl MaskedHead {
         let pack_transform = |one: StoredTransform<'_>| {
             // So small a product stays in single precision where others are in 8 bits.
             let arithmetic = match arithmetic {
-                ProductPrecision::I8 => ProductPrecision::I16,
+                Arithmetic::Int8 => Arithmetic::Int16,
                 other => other,
             };
             let hidden = loader.architecture.hidden;

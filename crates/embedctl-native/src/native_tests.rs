@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::adapter_settings::Adapter;
 use super::architecture::Architecture;
 use super::crew::{SHARED, piece};
-use super::kernels::{Isa, ProductPrecision};
+use super::kernels::{Arithmetic, Isa};
 use super::network::Network;
 use super::network_weights::NetworkWeights;
 use super::room::largest_block;
@@ -74,11 +74,7 @@ fn cases() -> Vec<Case> {
         .collect()
 }
 
-pub(super) fn open(
-    folder: &Path,
-    isa: Isa,
-    arithmetic: ProductPrecision,
-) -> Result<Network, String> {
+pub(super) fn open(folder: &Path, isa: Isa, arithmetic: Arithmetic) -> Result<Network, String> {
     open_changed(folder, None, isa, arithmetic)
 }
 
@@ -86,7 +82,7 @@ pub(super) fn open_changed(
     folder: &Path,
     adapter: Option<&Adapter>,
     isa: Isa,
-    arithmetic: ProductPrecision,
+    arithmetic: Arithmetic,
 ) -> Result<Network, String> {
     let architecture = Architecture::read(folder).map_err(|unsupported| unsupported.to_string())?;
     let weights = NetworkWeights::open(folder, adapter, &architecture)
@@ -134,7 +130,7 @@ fn every_architecture_gives_transformers_states_on_every_instruction_set() {
     let mut wrong = Vec::new();
     for case in cases() {
         for isa in Isa::all() {
-            let worst = match open(&case.folder, isa, ProductPrecision::F32) {
+            let worst = match open(&case.folder, isa, Arithmetic::Fp32) {
                 Err(error) => Err(error),
                 Ok(network) => {
                     let states = run(&network, &all(&case), &mut Scratch::default());
@@ -158,10 +154,10 @@ fn a_rows_states_are_the_same_bits_alone_and_in_any_company_in_every_precision()
         let name = &case.name;
         for isa in Isa::all() {
             for arithmetic in [
-                ProductPrecision::F32,
-                ProductPrecision::Bf16,
-                ProductPrecision::I16,
-                ProductPrecision::I8,
+                Arithmetic::Fp32,
+                Arithmetic::Bf16,
+                Arithmetic::Int16,
+                Arithmetic::Int8,
             ] {
                 let network = open(&case.folder, isa, arithmetic).unwrap();
                 let mut scratch = Scratch::default();
@@ -205,7 +201,7 @@ fn integers_on_tiles_give_the_states_of_vectors_bit_by_bit() {
     assert!(!sets.is_empty());
     for case in cases() {
         for &isa in &sets {
-            for arithmetic in [ProductPrecision::I8, ProductPrecision::I16] {
+            for arithmetic in [Arithmetic::Int8, Arithmetic::Int16] {
                 let states = [isa, isa.without_tiles()].map(|isa| {
                     let network = open(&case.folder, isa, arithmetic).unwrap();
                     let states = run(&network, &all(&case), &mut Scratch::default());
@@ -237,7 +233,7 @@ fn threads_that_share_many_tokens_change_no_bit() {
         let mut one = (ids.concat(), types.concat());
         one.0.truncate(2 * SHARED + 77);
         one.1.truncate(2 * SHARED + 77);
-        for arithmetic in [ProductPrecision::F32, ProductPrecision::I8] {
+        for arithmetic in [Arithmetic::Fp32, Arithmetic::Int8] {
             let network = open(&case.folder, Isa::best(), arithmetic).unwrap();
             let (mut scratch, crew) = (Scratch::default(), ThreadCrew::new(4));
             let shared = together(&copies, |rows| {
@@ -269,14 +265,14 @@ fn threads_that_share_many_tokens_change_no_bit() {
 #[test]
 fn reduced_precision_stays_near_the_exact_states() {
     for case in cases() {
-        let exact = open(&case.folder, Isa::best(), ProductPrecision::F32).unwrap();
+        let exact = open(&case.folder, Isa::best(), Arithmetic::Fp32).unwrap();
         let exact = run(&exact, &all(&case), &mut Scratch::default());
         // Networks this narrow with weights this large are far harder on 8 bits than real ones.
         for (arithmetic, least) in [
             // Rounding may give a token to another expert.
-            (ProductPrecision::Bf16, 0.995),
-            (ProductPrecision::I16, 0.9999),
-            (ProductPrecision::I8, 0.97),
+            (Arithmetic::Bf16, 0.995),
+            (Arithmetic::Int16, 0.9999),
+            (Arithmetic::Int8, 0.97),
         ] {
             let network = open(&case.folder, Isa::best(), arithmetic).unwrap();
             let states = run(&network, &all(&case), &mut Scratch::default());
@@ -309,7 +305,7 @@ fn exact_states_by_halves_of_layers_are_the_bits_of_the_whole_network() {
         ways[usize::from(architecture.runs_in_halves(set))] += 1;
         for isa in Isa::all() {
             let architecture = architecture.clone();
-            let network = Network::open(architecture, &weights, isa, ProductPrecision::F32);
+            let network = Network::open(architecture, &weights, isa, Arithmetic::Fp32);
             let rows = case.rows.iter().map(|(ids, _)| ids.as_slice());
             let same = network
                 .unwrap()
@@ -330,7 +326,7 @@ fn exact_states_by_halves_of_layers_are_the_bits_of_the_whole_network() {
 #[test]
 fn a_row_beyond_the_models_positions_or_vocabulary_is_an_error() {
     let case = case(&Path::new(CASES).join("bert"));
-    let network = open(&case.folder, Isa::best(), ProductPrecision::F32).unwrap();
+    let network = open(&case.folder, Isa::best(), Arithmetic::Fp32).unwrap();
     let refused = |ids: &[u32], types: &[u32]| {
         let rows = Rows {
             ids,
@@ -354,7 +350,7 @@ fn a_row_beyond_the_models_positions_or_vocabulary_is_an_error() {
 
 #[test]
 fn memory_that_the_system_refuses_is_told_from_other_errors() {
-    let architecture = &open(&cases()[0].folder, Isa::best(), ProductPrecision::F32)
+    let architecture = &open(&cases()[0].folder, Isa::best(), Arithmetic::Fp32)
         .unwrap()
         .architecture;
     let mut scratch = Scratch::default();
@@ -371,7 +367,7 @@ fn more_memory_than_there_is_is_refused_before_it_is_taken() {
     let room = embedctl_common::machine::room()
         .expect("the system tells")
         .bytes;
-    let architecture = &open(&cases()[0].folder, Isa::best(), ProductPrecision::F32)
+    let architecture = &open(&cases()[0].folder, Isa::best(), Arithmetic::Fp32)
         .unwrap()
         .architecture;
     let token = Scratch::bytes(architecture, 1 << 20, 64) >> 20;
@@ -401,7 +397,7 @@ fn more_memory_than_there_is_is_refused_before_it_is_taken() {
 /// Of fewer tokens a block of the feed-forward may hold more, since blocks are nearly even.
 #[test]
 fn helpers_have_room_for_each_batch_whatever_came_before() {
-    let network = open(&cases()[0].folder, Isa::best(), ProductPrecision::F32).unwrap();
+    let network = open(&cases()[0].folder, Isa::best(), Arithmetic::Fp32).unwrap();
     let mut architecture = network.architecture;
     for width in [384, 1024, 1152, 3072] {
         architecture.feed_forward.width = width;
@@ -429,7 +425,7 @@ fn helpers_have_room_for_each_batch_whatever_came_before() {
 
 #[test]
 fn memory_of_a_long_row_is_given_back_with_short_ones() {
-    let architecture = &open(&cases()[0].folder, Isa::best(), ProductPrecision::F32)
+    let architecture = &open(&cases()[0].folder, Isa::best(), Arithmetic::Fp32)
         .unwrap()
         .architecture;
     let mut scratch = Scratch::default();
@@ -451,7 +447,7 @@ fn memory_of_a_long_row_is_given_back_with_short_ones() {
 fn weights_that_change_under_a_network_change_nothing_and_are_not_compared_with() {
     for name in ["bert", "modernbert", "gemma3-text-bidirectional", "albert"] {
         let case = case(&Path::new(CASES).join(name));
-        for arithmetic in [ProductPrecision::F32, ProductPrecision::I8] {
+        for arithmetic in [Arithmetic::Fp32, Arithmetic::Int8] {
             let folder = tempfile::tempdir().unwrap();
             for file in ["config.json", "model.safetensors"] {
                 fs::copy(case.folder.join(file), folder.path().join(file)).unwrap();
@@ -482,10 +478,10 @@ fn weights_that_change_under_a_network_change_nothing_and_are_not_compared_with(
 fn a_batch_asks_for_no_memory_beyond_what_is_reserved() {
     for case in cases() {
         for arithmetic in [
-            ProductPrecision::F32,
-            ProductPrecision::Bf16,
-            ProductPrecision::I16,
-            ProductPrecision::I8,
+            Arithmetic::Fp32,
+            Arithmetic::Bf16,
+            Arithmetic::Int16,
+            Arithmetic::Int8,
         ] {
             let network = open(&case.folder, Isa::best(), arithmetic).unwrap();
             let (mut scratch, alone) = (Scratch::default(), ThreadCrew::default());

@@ -3,7 +3,7 @@
 
 use super::BATCH_TOKENS;
 use super::architecture::Architecture;
-use super::kernels::ProductPrecision;
+use super::kernels::Arithmetic;
 use super::packed::Product;
 use super::scratch::Scratch;
 use embedctl_common::error::{Cause, Error, ErrorKind, Result};
@@ -34,15 +34,15 @@ impl Need {
         architecture: &Architecture,
         tables: usize,
         changes: usize,
-        arithmetic: ProductPrecision,
+        arithmetic: Arithmetic,
         threads: usize,
     ) -> Self {
-        let packed = |arithmetic: ProductPrecision, outputs: usize, inputs: usize| {
+        let packed = |arithmetic: Arithmetic, outputs: usize, inputs: usize| {
             let column = inputs.div_ceil(arithmetic.per_lane()).saturating_add(3);
             outputs.saturating_mul(column).saturating_mul(4)
         };
         let all = products(architecture);
-        let together = |arithmetic: ProductPrecision, products: &[(usize, usize)]| {
+        let together = |arithmetic: Arithmetic, products: &[(usize, usize)]| {
             let products = products.iter();
             products
                 .map(|&(outputs, inputs)| packed(arithmetic, outputs, inputs))
@@ -50,7 +50,7 @@ impl Need {
         };
         let layer = |arithmetic| together(arithmetic, &all);
         // Weights of all experts of a layer. The layers that have them are counted with a feed-forward of their own, too.
-        let layer_experts = |arithmetic: ProductPrecision| {
+        let layer_experts = |arithmetic: Arithmetic| {
             let Some(experts) = architecture.feed_forward.experts else {
                 return 0;
             };
@@ -62,14 +62,14 @@ impl Need {
             ));
             one.saturating_mul(experts.count)
         };
-        let experts = |arithmetic: ProductPrecision| {
+        let experts = |arithmetic: Arithmetic| {
             let layers = architecture.layers.iter().filter(|layer| layer.experts);
             layer_experts(arithmetic).saturating_mul(layers.count())
         };
         // Weights that are loaded at a time where exact results are wanted once.
         let exact = || {
             let (mixing, inner) = all.split_at(Product::ATTENTION.len());
-            let single = ProductPrecision::F32;
+            let single = Arithmetic::Fp32;
             let inner = together(single, inner).max(layer_experts(single));
             let mixing = together(single, mixing);
             let mut sets = 0..architecture.weight_sets.len();
@@ -83,9 +83,9 @@ impl Need {
         let workers = Scratch::bytes(architecture, BATCH_TOKENS, BATCH_TOKENS);
         let workers = workers.saturating_mul(threads);
         let beside = match arithmetic {
-            ProductPrecision::F32 => workers,
+            Arithmetic::Fp32 => workers,
             // A batch is closed with the row that fills it; the states of all rows wait between two halves.
-            ProductPrecision::Bf16 | ProductPrecision::I16 | ProductPrecision::I8 => {
+            Arithmetic::Bf16 | Arithmetic::Int16 | Arithmetic::Int8 => {
                 let batch = 2 * BATCH_TOKENS;
                 let batches = Scratch::bytes(architecture, batch, batch).saturating_mul(threads);
                 let states = architecture
@@ -135,10 +135,7 @@ fn products(architecture: &Architecture) -> [(usize, usize); 4] {
 ///
 /// # Errors
 /// If it does not fit; the error gives the memory needed, the memory left, and a precision that would fit.
-pub(super) fn check(
-    need: impl Fn(ProductPrecision) -> Need,
-    arithmetic: ProductPrecision,
-) -> Result<()> {
+pub(super) fn check(need: impl Fn(Arithmetic) -> Need, arithmetic: Arithmetic) -> Result<()> {
     let Some(room) = machine::room() else {
         return Ok(());
     };
@@ -149,8 +146,8 @@ pub(super) fn check(
 }
 
 fn refusal(
-    need: impl Fn(ProductPrecision) -> Need,
-    arithmetic: ProductPrecision,
+    need: impl Fn(Arithmetic) -> Need,
+    arithmetic: Arithmetic,
     room: machine::Room,
 ) -> Option<Cause> {
     let needs = need(arithmetic);
@@ -166,13 +163,10 @@ fn refusal(
         room.bound.words(),
         size::words(room.bytes)
     );
-    let less = [
-        (ProductPrecision::I16, "int16"),
-        (ProductPrecision::I8, "int8"),
-    ]
-    .into_iter()
-    .map(|(less, name)| (need(less).bytes(), name))
-    .find(|&(bytes, _)| bytes <= room.bytes && bytes < needs.bytes());
+    let less = [(Arithmetic::Int16, "int16"), (Arithmetic::Int8, "int8")]
+        .into_iter()
+        .map(|(less, name)| (need(less).bytes(), name))
+        .find(|&(bytes, _)| bytes <= room.bytes && bytes < needs.bytes());
     Some(Cause::of(reason).with(match less {
         Some((bytes, name)) => format!(
             "pass {PRECISION} {name}, which needs about {}, or {}",

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::BATCH_TOKENS;
 use super::architecture::{Architecture, Layer};
 use super::executor::Executor;
-use super::kernels::{CacheLines, Isa, Matrix, ProductPrecision};
+use super::kernels::{Arithmetic, CacheLines, Isa, Matrix};
 use super::loader::Loader;
 use super::masked_head::{MaskedHead, StoredHead};
 use super::network_weights::NetworkWeights;
@@ -34,7 +34,7 @@ impl Network {
         &self,
         config_file: &Path,
         weights: &NetworkWeights,
-        arithmetic: ProductPrecision,
+        arithmetic: Arithmetic,
     ) -> Result<MaskedHead> {
         let loader = Loader::new(&self.architecture, weights, self.isa)?;
         let word = &self.outer.word;
@@ -65,7 +65,7 @@ impl Network {
         architecture: Architecture,
         weights: &NetworkWeights,
         isa: Isa,
-        arithmetic: ProductPrecision,
+        arithmetic: Arithmetic,
     ) -> Result<Self> {
         let is_kept;
         let (outer, sets): (_, Vec<LayerWeights>) = {
@@ -261,7 +261,7 @@ fn run_exactly(
             Ok::<_, Error>(())
         })
     })?;
-    let precision = ProductPrecision::F32;
+    let precision = Arithmetic::Fp32;
     let mut held: Option<(usize, LayerWeights)> = None;
     for layer in &loader.architecture.layers {
         let set = layer.weights;
@@ -332,12 +332,12 @@ fn share_out<'a>(rows: impl Iterator<Item = &'a [u32]>) -> Vec<LayerwiseRows> {
 fn pack(
     loader: &Loader<'_>,
     outer: &OuterWeights,
-    arithmetic: ProductPrecision,
+    arithmetic: Arithmetic,
 ) -> Result<Vec<LayerWeights>> {
     let ranges = match arithmetic {
         // By vectors: tiles give the same integers only for the same ranges.
-        ProductPrecision::I8 => Some(calibrate(&loader.without_tiles(), outer)?),
-        ProductPrecision::F32 | ProductPrecision::Bf16 | ProductPrecision::I16 => None,
+        Arithmetic::Int8 => Some(calibrate(&loader.without_tiles(), outer)?),
+        Arithmetic::Fp32 | Arithmetic::Bf16 | Arithmetic::Int16 => None,
     };
     // A set that no layer takes has none.
     let ranges = |set: usize| {

@@ -21,7 +21,7 @@ use embedctl_common::small_file::{self, read_at};
 use embedctl_common::trust;
 use rayon::prelude::*;
 
-use super::kernels::{Isa, Matrix, PackedLayout, ProductPrecision};
+use super::kernels::{Arithmetic, Isa, Matrix, PackedLayout};
 
 /// Raised when packing, or the form of the files, changes within a version of the program.
 const FORM: u32 = 1;
@@ -76,7 +76,7 @@ impl PreparedCache {
     pub(crate) fn weights(
         &self,
         isa: Isa,
-        arithmetic: ProductPrecision,
+        arithmetic: Arithmetic,
         hashes: &[String],
     ) -> PreparedWeights {
         let mut key = Hash::default();
@@ -160,7 +160,7 @@ impl PreparedWeights {
     pub(crate) fn read(
         &self,
         isa: Isa,
-        arithmetic: ProductPrecision,
+        arithmetic: Arithmetic,
         layouts: &[Vec<PackedLayout>],
     ) -> Option<Vec<Vec<Matrix>>> {
         let path = self.cache.path(&self.key, "weights");
@@ -259,7 +259,7 @@ fn read_set(
     file: &File,
     mut start: u64,
     isa: Isa,
-    arithmetic: ProductPrecision,
+    arithmetic: Arithmetic,
     layouts: &[PackedLayout],
 ) -> io::Result<(Vec<Matrix>, String)> {
     let mut hash = Hash::default();

@@ -5,26 +5,17 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::architecture::Architecture;
-use super::kernels::{Isa, ProductPrecision};
+use super::kernels::{Arithmetic, Isa};
 use super::network::Network;
 use super::network_weights::NetworkWeights;
 use super::prepared::PreparedCache;
 use super::tests::{CASES, case, run_all};
 use embedctl_common::atomic;
 
-const REDUCED: [ProductPrecision; 3] = [
-    ProductPrecision::I8,
-    ProductPrecision::I16,
-    ProductPrecision::Bf16,
-];
+const REDUCED: [Arithmetic; 3] = [Arithmetic::Int8, Arithmetic::Int16, Arithmetic::Bf16];
 
 /// The network of a case with its products from `cache`, and whether they were there.
-fn open(
-    folder: &Path,
-    isa: Isa,
-    arithmetic: ProductPrecision,
-    cache: &PreparedCache,
-) -> (Network, bool) {
+fn open(folder: &Path, isa: Isa, arithmetic: Arithmetic, cache: &PreparedCache) -> (Network, bool) {
     let architecture = Architecture::read(folder).unwrap();
     let weights = NetworkWeights::open(folder, None, &architecture);
     let mut weights = weights.unwrap().unwrap();
@@ -93,7 +84,7 @@ fn damaged_weights_are_packed_again() {
     let cache = tempfile::tempdir().unwrap();
     let prepared = PreparedCache::new(cache.path().to_path_buf());
     let isa = Isa::best();
-    let (network, _) = open(&folder, isa, ProductPrecision::I8, &prepared);
+    let (network, _) = open(&folder, isa, Arithmetic::Int8, &prepared);
     let expected = bits(run_all(&network, &case));
     let path = files(cache.path(), "weights").remove(0);
     let whole = fs::read(&path).unwrap();
@@ -107,12 +98,12 @@ fn damaged_weights_are_packed_again() {
     let longer = [&whole[..], b"more"].concat();
     for damaged in flipped.chain(cut).chain([longer]) {
         fs::write(&path, &damaged).unwrap();
-        let (network, from_cache) = open(&folder, isa, ProductPrecision::I8, &prepared);
+        let (network, from_cache) = open(&folder, isa, Arithmetic::Int8, &prepared);
         assert!(!from_cache);
         assert!(bits(run_all(&network, &case)) == expected);
         assert!(fs::read(&path).unwrap() == whole);
     }
-    assert!(open(&folder, isa, ProductPrecision::I8, &prepared).1);
+    assert!(open(&folder, isa, Arithmetic::Int8, &prepared).1);
 }
 
 #[test]
@@ -143,7 +134,7 @@ fn other_weights_settings_and_arithmetic_have_other_files() {
 fn notes_are_kept_by_name_and_checked() {
     let cache = tempfile::tempdir().unwrap();
     let prepared = PreparedCache::new(cache.path().to_path_buf());
-    let weights = prepared.weights(Isa::best(), ProductPrecision::I8, &["a".to_owned()]);
+    let weights = prepared.weights(Isa::best(), Arithmetic::Int8, &["a".to_owned()]);
     assert_eq!(weights.note("one"), None);
     weights.keep_note("one", "first");
     weights.keep_note("two", "second");
@@ -166,7 +157,7 @@ fn the_longest_unused_files_go() {
     let cache = tempfile::tempdir().unwrap();
     let of = |limit: u64| PreparedCache::new(cache.path().to_path_buf()).with_limit(limit);
     let isa = Isa::best();
-    open(&folder, isa, ProductPrecision::I8, &of(u64::MAX));
+    open(&folder, isa, Arithmetic::Int8, &of(u64::MAX));
     let first = files(cache.path(), "weights").remove(0);
     let size = fs::metadata(&first).unwrap().len();
     let other = cache.path().join("other.txt");
@@ -178,7 +169,7 @@ fn the_longest_unused_files_go() {
     // A killed run left it.
     let left = atomic::beside(&cache.path().join("x.weights"), ".tmp");
     fs::write(&left, "left").unwrap();
-    open(&folder, isa, ProductPrecision::I16, &of(2 * size));
+    open(&folder, isa, Arithmetic::Int16, &of(2 * size));
     assert_eq!(
         files(cache.path(), "weights").len(),
         1,
@@ -186,10 +177,10 @@ fn the_longest_unused_files_go() {
     );
     assert!(!first.exists() && other.exists() && !left.exists());
     // Too large for the cache: not written.
-    open(&folder, isa, ProductPrecision::I8, &of(size - 1));
+    open(&folder, isa, Arithmetic::Int8, &of(size - 1));
     assert!(!first.exists());
     for note in 0..600 {
-        let weights = of(u64::MAX).weights(isa, ProductPrecision::I8, &[]);
+        let weights = of(u64::MAX).weights(isa, Arithmetic::Int8, &[]);
         weights.keep_note(&note.to_string(), "");
     }
     assert_eq!(files(cache.path(), "note").len(), 512);
@@ -202,11 +193,11 @@ fn runs_that_write_at_once_leave_one_whole_file() {
     let prepared = PreparedCache::new(cache.path().to_path_buf());
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| open(&folder, Isa::best(), ProductPrecision::I8, &prepared));
+            scope.spawn(|| open(&folder, Isa::best(), Arithmetic::Int8, &prepared));
         }
     });
     assert_eq!(fs::read_dir(cache.path()).unwrap().count(), 1);
-    assert!(open(&folder, Isa::best(), ProductPrecision::I8, &prepared).1);
+    assert!(open(&folder, Isa::best(), Arithmetic::Int8, &prepared).1);
 }
 
 /// Others could put weights of their own there.
@@ -216,7 +207,7 @@ fn a_folder_that_others_may_write_to_is_not_used() {
     use std::os::unix::fs::PermissionsExt;
     let cache = tempfile::tempdir().unwrap();
     let prepared = PreparedCache::new(cache.path().to_path_buf());
-    let weights = prepared.weights(Isa::best(), ProductPrecision::I8, &[]);
+    let weights = prepared.weights(Isa::best(), Arithmetic::Int8, &[]);
     weights.keep_note("n", "kept");
     let mode = |mode| fs::set_permissions(cache.path(), fs::Permissions::from_mode(mode)).unwrap();
     mode(0o777);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::adapter_settings::Adapter;
 use super::architecture::Architecture;
-use super::kernels::{Isa, ProductPrecision};
+use super::kernels::{Arithmetic, Isa};
 use super::network_weights::NetworkWeights;
 use super::plain::{PlainNetwork, PlainTable};
 use super::tests::{CASES, case_of, open_changed, run_all};
@@ -36,7 +36,7 @@ fn every_task_gives_the_states_of_its_own_adapter() {
             let case = case_of(&folder, &format!("states-{task}.npy"));
             let adapter = Adapter::Task(task.clone());
             for isa in Isa::all() {
-                let network = open_changed(&folder, Some(&adapter), isa, ProductPrecision::F32);
+                let network = open_changed(&folder, Some(&adapter), isa, Arithmetic::Fp32);
                 let states = run_all(&network.unwrap(), &case);
                 let worst = apart(&states, &case.states);
                 assert!(worst <= 2e-5, "{name}, {task} with {isa}: {worst}");
@@ -52,7 +52,7 @@ fn reduced_precision_is_near_the_states_of_the_task() {
     for task in tasks(&folder) {
         let case = case_of(&folder, &format!("states-{task}.npy"));
         let adapter = Adapter::Task(task.clone());
-        let arithmetic = ProductPrecision::I16;
+        let arithmetic = Arithmetic::Int16;
         let network = open_changed(&folder, Some(&adapter), Isa::best(), arithmetic).unwrap();
         let worst = apart(&run_all(&network, &case), &case.states);
         assert!(worst <= 2e-2, "{task}: {worst}");
@@ -112,7 +112,7 @@ fn a_plain_table_of_tokens_is_changed_by_the_task() {
 fn an_unknown_task_is_refused_with_those_that_there_are() {
     let folder = folder(NAMES[1]);
     let adapter = Adapter::Task("separation".to_owned());
-    let opened = open_changed(&folder, Some(&adapter), Isa::best(), ProductPrecision::F32);
+    let opened = open_changed(&folder, Some(&adapter), Isa::best(), Arithmetic::Fp32);
     let error = opened.err().unwrap();
     assert!(error.contains("classification, text-matching"), "{error}");
 }

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use super::encoder::Encoder;
-use super::kernels::{ProductPrecision, TermPooling};
+use super::kernels::{Arithmetic, TermPooling};
 use super::scratch::Rows;
 
 const SPARSE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/sparse");
 
-fn open(name: &str, arithmetic: ProductPrecision) -> Encoder {
+fn open(name: &str, arithmetic: Arithmetic) -> Encoder {
     let folder = Path::new(SPARSE).join(name).join("model");
     Encoder::open(&folder, None, arithmetic, 1, None).unwrap()
 }
@@ -46,7 +46,7 @@ fn states(encoder: &Encoder) -> Vec<u32> {
 #[test]
 fn a_shared_table_is_held_once_and_gives_the_same_bits() {
     for (name, is_tied) in [("distilbert", true), ("distilbert-own-decoder", false)] {
-        for arithmetic in [ProductPrecision::F32, ProductPrecision::I8] {
+        for arithmetic in [Arithmetic::Fp32, Arithmetic::Int8] {
             let plain = open(name, arithmetic);
             let (memory, alone) = (plain.memory(), states(&plain));
             let shared = with_terms(plain, name);
@@ -57,7 +57,7 @@ fn a_shared_table_is_held_once_and_gives_the_same_bits() {
             let apart = with_terms(held, name);
             assert_eq!(states(&apart), states(&other), "{name} {arithmetic:?}");
             let table = (shared.token_rows() * shared.width() * 4) as u64;
-            let is_shared = is_tied && arithmetic == ProductPrecision::F32;
+            let is_shared = is_tied && arithmetic == Arithmetic::Fp32;
             let freed = if is_shared { table } else { 0 };
             assert_eq!(apart.memory() - shared.memory(), freed, "{name}");
             assert!(shared.memory() > memory, "{name}: the head takes memory");

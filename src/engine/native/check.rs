@@ -6,8 +6,7 @@ use std::time::Instant;
 use crate::engine::Provider;
 use crate::provider::{ProviderReport, check_graph as graph};
 use embedctl_native::kernels::{
-    HOW_TO_BUILD_ALL, Isa, Matrix, Norm, Operand, PackedLayout, ProductFinish, ProductPrecision,
-    linear,
+    Arithmetic, HOW_TO_BUILD_ALL, Isa, Matrix, Norm, Operand, PackedLayout, ProductFinish, linear,
 };
 
 /// Computes the small graph in every precision. Takes some milliseconds.
@@ -41,20 +40,20 @@ pub fn absent_kernels() -> Option<String> {
 fn run() -> Result<(Isa, f64), String> {
     let isa = Isa::here()?;
     for arithmetic in [
-        ProductPrecision::I8,
-        ProductPrecision::I16,
-        ProductPrecision::Bf16,
-        ProductPrecision::F32,
+        Arithmetic::Int8,
+        Arithmetic::Int16,
+        Arithmetic::Bf16,
+        Arithmetic::Fp32,
     ] {
         graph::check(&compute(isa, arithmetic))
             .map_err(|reason| format!("{arithmetic:?}: {reason}"))?;
     }
     let start = Instant::now();
-    compute(isa, ProductPrecision::F32);
+    compute(isa, Arithmetic::Fp32);
     Ok((isa, start.elapsed().as_secs_f64() * 1e3))
 }
 
-fn compute(isa: Isa, arithmetic: ProductPrecision) -> Vec<f32> {
+fn compute(isa: Isa, arithmetic: Arithmetic) -> Vec<f32> {
     let [w, v, bias] = graph::weights();
     let layout = PackedLayout {
         outputs: graph::WIDTH,
@@ -103,10 +102,10 @@ mod tests {
     fn every_instruction_set_and_precision_computes_right() {
         for isa in Isa::all() {
             for arithmetic in [
-                ProductPrecision::F32,
-                ProductPrecision::Bf16,
-                ProductPrecision::I16,
-                ProductPrecision::I8,
+                Arithmetic::Fp32,
+                Arithmetic::Bf16,
+                Arithmetic::Int16,
+                Arithmetic::Int8,
             ] {
                 let result = graph::check(&compute(isa, arithmetic));
                 assert_eq!(result, Ok(()), "{isa} {arithmetic:?}");

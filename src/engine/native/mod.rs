@@ -9,7 +9,6 @@ pub use check::{absent_kernels, check};
 pub use embedctl_native::knows;
 pub use notes::notes;
 
-use embedctl_native::kernels::ProductPrecision;
 use embedctl_native::{BATCH_TOKENS, Encoder, EncoderWorker, PreparedCache, Rows, StaticTable};
 
 use crate::batch::{Batch, TokenRows};
@@ -86,12 +85,7 @@ pub fn open(
     let encoder = Encoder::open(
         model.network(),
         model.adapter(),
-        match options.arithmetic {
-            Arithmetic::Fp32 => ProductPrecision::F32,
-            Arithmetic::Bf16 => ProductPrecision::Bf16,
-            Arithmetic::Int16 => ProductPrecision::I16,
-            Arithmetic::Int8 => ProductPrecision::I8,
-        },
+        options.arithmetic,
         match options.workers {
             0 => usable_cores(),
             workers => workers,
@@ -118,16 +112,13 @@ pub fn open(
             encoder
         }
     };
-    let precision = match encoder.arithmetic() {
-        ProductPrecision::F32 => Arithmetic::Fp32,
-        ProductPrecision::Bf16 => Arithmetic::Bf16,
-        ProductPrecision::I16 => Arithmetic::Int16,
-        ProductPrecision::I8 => Arithmetic::Int8,
-    };
     Ok(Box::new(NativeEngine {
         info: EngineInfo {
             ignored: encoder.ignored().to_vec(),
-            ..info(precision, format!("{version} ({})", encoder.isa()))
+            ..info(
+                encoder.arithmetic(),
+                format!("{version} ({})", encoder.isa()),
+            )
         },
         encoder,
     }))
@@ -159,7 +150,7 @@ impl Engine for NativeEngine {
     }
 
     fn measure(&self, rows: &TokenRows, finish: FinishRow<'_>) -> Result<Option<Cosine>> {
-        if self.encoder.arithmetic() == ProductPrecision::F32 {
+        if self.encoder.arithmetic() == Arithmetic::Fp32 {
             return Ok(None);
         }
         let known = self

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use embedctl_native::kernels::ProductPrecision;
+use embedctl_native::kernels::Arithmetic;
 use embedctl_native::{Encoder, Rows};
 use serde_json::Value;
 
@@ -88,7 +88,7 @@ pub(super) fn fixtures() -> Vec<Fixture> {
 
 /// What the native engine makes of rows in single precision.
 pub(super) fn exact(folder: &Path, rows: Rows<'_>) -> Vec<f32> {
-    let encoder = Encoder::open(folder, None, ProductPrecision::F32, 1, None).unwrap();
+    let encoder = Encoder::open(folder, None, Arithmetic::Fp32, 1, None).unwrap();
     encoder.worker().run(rows).unwrap().to_vec()
 }
 

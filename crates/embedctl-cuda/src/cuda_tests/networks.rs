@@ -2,7 +2,7 @@
 
 use embedctl_native::architecture::Architecture;
 use embedctl_native::kernels::TermPooling;
-use embedctl_native::{Encoder as NativeEncoder, PlainNetwork, kernels::ProductPrecision};
+use embedctl_native::{Encoder as NativeEncoder, PlainNetwork, kernels::Arithmetic};
 
 use super::emulator::Emulator;
 use super::fixtures::{Fixture, Joined, Row, apart, exact, fixture, fixtures};
@@ -223,7 +223,7 @@ fn terms_are_those_of_the_native_engine() {
         let joined = Joined::of(&rows);
         let mut worker = encoder.worker().unwrap();
         let ours = worker.run_terms(joined.rows()).unwrap();
-        let exact = NativeEncoder::open(folder, None, ProductPrecision::F32, 1, None).unwrap();
+        let exact = NativeEncoder::open(folder, None, Arithmetic::Fp32, 1, None).unwrap();
         let exact = exact.with_terms(folder, pooling).unwrap();
         let terms = exact.terms().unwrap();
         assert_eq!(encoder.terms(), Some(terms));

@@ -8,7 +8,7 @@ use crate::Residual;
 use crate::Step;
 use embedctl_common::hash::Hash;
 use embedctl_native::kernels::{
-    Isa, Matrix, Operand, PackedLayout, ProductFinish, ProductPrecision, linear,
+    Arithmetic, Isa, Matrix, Operand, PackedLayout, ProductFinish, linear,
 };
 
 /// The least norm that a vector is divided by.
@@ -59,7 +59,7 @@ impl PackedDense {
             let row = |row: usize, out: &mut [f32]| {
                 out.copy_from_slice(&weight[row * dense.input..][..dense.input]);
             };
-            Matrix::pack(isa, ProductPrecision::F32, layout, row, bias, None)
+            Matrix::pack(isa, Arithmetic::Fp32, layout, row, bias, None)
         };
         Self {
             weight: pack(&dense.weight, &dense.bias),

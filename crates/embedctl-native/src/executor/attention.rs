@@ -6,8 +6,8 @@ use crate::crew::piece;
 use crate::delta_rule::DeltaWeights;
 use crate::disentangled::RelativeScratch;
 use crate::kernels::{
-    Attention, HeadsInput, Matrix, ProductFinish, ProductPrecision, ScoreBias, Sight,
-    gate_by_sigmoid, linear, rotary,
+    Arithmetic, Attention, HeadsInput, Matrix, ProductFinish, ScoreBias, Sight, gate_by_sigmoid,
+    linear, rotary,
 };
 use crate::packed::{Product, SmallWeights};
 use crate::relative_bias;
@@ -126,7 +126,7 @@ impl Executor<'_> {
     fn attend_row(
         &self,
         shape: Attention,
-        arithmetic: ProductPrecision,
+        arithmetic: Arithmetic,
         inputs: (HeadsInput<'_>, HeadsInput<'_>, HeadsInput<'_>),
         bias: Option<ScoreBias<'_>>,
         (out, length): (&mut [f32], usize),
@@ -289,7 +289,7 @@ impl Executor<'_> {
         &self,
         shape: Attention,
         weights: &SmallWeights,
-        arithmetic: ProductPrecision,
+        arithmetic: Arithmetic,
         row: &[f32],
         out: &mut [f32],
         (relative, own): (&mut RelativeScratch, &mut ThreadScratch),

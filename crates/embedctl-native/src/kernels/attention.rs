@@ -17,7 +17,7 @@ use self::packing::{AS_IS, pack_weights, score_top};
 pub use self::scratch::AttentionScratch;
 use self::softmax::{Heavy, KeyWeights, SHORT, exponentiate, mask, take_heavy};
 use super::amx;
-use super::isa::{Isa, ProductPrecision, with, with_floats, with_tiles};
+use super::isa::{Isa, with, with_floats, with_tiles};
 use super::math::tanh;
 use super::operand::{part, round16};
 use super::simd::Simd;
@@ -25,6 +25,7 @@ use super::tile::{
     Block, Dot, Floats, MOST_ROWS, MOST_WIDTH, Next, Pairs, Raw, TileSums, multiply, split,
     tile_start,
 };
+use embedctl_common::Arithmetic;
 
 /// The shape of attention, the same for all texts.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -125,7 +126,7 @@ impl Attention {
     /// Parts of the `len` queries of a text, about `count` and nearly even, that [`Attention::run`] takes one by one.
     pub fn parts(
         isa: Isa,
-        arithmetic: ProductPrecision,
+        arithmetic: Arithmetic,
         len: usize,
         count: usize,
     ) -> impl Iterator<Item = Range<usize>> {
@@ -143,7 +144,7 @@ impl Attention {
 
     /// Attention of the queries `part` to the `len` tokens of one text: all of them, or one of [`Attention::parts`]. The
     /// result of the part's query `i`, heads side by side, begins at `out[i * stride]`; it is the same bits in each part.
-    /// All but [`ProductPrecision::F32`] is computed as [`ProductPrecision::I16`]; bfloat16 is, too, unless there are tiles.
+    /// All but [`Arithmetic::Fp32`] is computed as [`Arithmetic::Int16`]; bfloat16 is, too, unless there are tiles.
     ///
     /// # Panics
     /// `kv_heads` doesn't divide `heads`, an input or `out` is too short, the bias doesn't reach, or the system refuses
@@ -155,7 +156,7 @@ impl Attention {
     pub fn run(
         &self,
         isa: Isa,
-        arithmetic: ProductPrecision,
+        arithmetic: Arithmetic,
         scratch: &mut AttentionScratch,
         (queries, keys, values): (HeadsInput<'_>, HeadsInput<'_>, HeadsInput<'_>),
         len: usize,
@@ -213,10 +214,10 @@ impl Attention {
             ($width:literal) => {{
                 let text = text!($width);
                 match arithmetic {
-                    ProductPrecision::F32 => {
+                    Arithmetic::Fp32 => {
                         with_floats!(isa, s => text.run(s, Floats, scratch, out, stride));
                     }
-                    ProductPrecision::Bf16 | ProductPrecision::I16 | ProductPrecision::I8 => {
+                    Arithmetic::Bf16 | Arithmetic::Int16 | Arithmetic::Int8 => {
                         with!(isa, s => text.run(s, Pairs, scratch, out, stride));
                     }
                 }
@@ -232,8 +233,8 @@ impl Attention {
 
 /// Whether attention is computed by tiles: in bfloat16. Integers have 16 bits, and single precision would need three times
 /// as many products.
-fn takes_tiles(isa: Isa, arithmetic: ProductPrecision) -> bool {
-    isa.has_tiles() && arithmetic == ProductPrecision::Bf16
+fn takes_tiles(isa: Isa, arithmetic: Arithmetic) -> bool {
+    isa.has_tiles() && arithmetic == Arithmetic::Bf16
 }
 
 /// Queries of a tile at most.
@@ -285,7 +286,7 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
             let group = shape.heads / shape.kv_heads;
             for head in kv_head * group..(kv_head + 1) * group {
                 let query = match D::ARITHMETIC {
-                    ProductPrecision::F32 => AS_IS,
+                    Arithmetic::Fp32 => AS_IS,
                     _ => self.step(s, &self.queries, head, score_top(width)),
                 };
                 let head = QueryHead {
@@ -346,7 +347,7 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
         for (query, to) in queries.zip(scratch.queries.chunks_exact_mut(steps)) {
             self.prefetch_token(s, &self.queries, query + rows, head.index);
             let query = self.row(&self.queries, query, head.index);
-            if D::ARITHMETIC == ProductPrecision::F32 {
+            if D::ARITHMETIC == Arithmetic::Fp32 {
                 for (to, x) in to.iter_mut().zip(query) {
                     *to = x.to_bits() as i32;
                 }
@@ -372,7 +373,7 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
 
         // Scores, as the products give them, or as powers of 2 where there is a bias.
         let is_biased = self.bias.is_some() || self.shape.softcap.is_some();
-        let floats = is_biased || D::ARITHMETIC == ProductPrecision::F32;
+        let floats = is_biased || D::ARITHMETIC == Arithmetic::Fp32;
         let worth = s.splat(head.score_worth);
         let least = match floats {
             true => s.as_int(s.splat(f32::NEG_INFINITY)),
@@ -458,7 +459,7 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
             scratch.heavy.clear();
             for i in 0..rows {
                 let mut divisor = 1.0;
-                if D::ARITHMETIC != ProductPrecision::F32 {
+                if D::ARITHMETIC != Arithmetic::Fp32 {
                     let scores = &mut scores[i * padded + from..][..softened];
                     // The greatest weight of a row is 1: a single block needs no look for its own.
                     let mut weights = match from == start && is_last {
@@ -484,7 +485,7 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
                 factors[i] = head.value_worth / divisor;
             }
             let left = match D::ARITHMETIC {
-                ProductPrecision::F32 => Block {
+                Arithmetic::Fp32 => Block {
                     data: &scratch.scores.dwords()[from..],
                     stride: padded,
                 },

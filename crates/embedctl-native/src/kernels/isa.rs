@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 #[cfg(kernels = "amx")]
 use super::amx::permission;
 use super::detection;
+use embedctl_common::Arithmetic;
 
 /// An instruction set that this processor has: every value was made by asking it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -111,20 +112,6 @@ impl InstructionLevel {
             Self::NeonI8mm => FloatLevel::Neon,
         }
     }
-}
-
-/// The number format in which products are computed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ProductPrecision {
-    /// Single precision: exact.
-    F32,
-    /// Both sides in bfloat16, the upper half of single precision; products are exact and summed in single precision.
-    Bf16,
-    /// Activations of up to 16 bits (a scale for each row) by weights of up to 16 (a scale for each output), each so
-    /// coarse that sums over a block of inputs cannot leave 32 bits.
-    I16,
-    /// Unsigned activations of 8 bits (a scale and a minimum for each row) by signed weights of 8.
-    I8,
 }
 
 impl Isa {
@@ -299,15 +286,15 @@ impl Isa {
     }
 
     /// Whether there are instructions for this arithmetic. Without them results are the same (in bfloat16 as
-    /// far as [`ProductPrecision::F32`] rounds), but slower than [`ProductPrecision::F32`].
+    /// far as [`Arithmetic::Fp32`] rounds), but slower than [`Arithmetic::Fp32`].
     #[must_use]
-    pub fn speeds_up(self, arithmetic: ProductPrecision) -> bool {
+    pub fn speeds_up(self, arithmetic: Arithmetic) -> bool {
         match (self.level.name(), arithmetic) {
-            (_, ProductPrecision::F32) => true,
+            (_, Arithmetic::Fp32) => true,
             _ if self.has_tiles() => true,
-            (_, ProductPrecision::Bf16) => self.multiplies_bf16(),
-            ("portable" | "neon", _) | ("avx2", ProductPrecision::I8) => false,
-            ("neon-dot" | "neon-i8mm", arithmetic) => arithmetic == ProductPrecision::I8,
+            (_, Arithmetic::Bf16) => self.multiplies_bf16(),
+            ("portable" | "neon", _) | ("avx2", Arithmetic::Int8) => false,
+            ("neon-dot" | "neon-i8mm", arithmetic) => arithmetic == Arithmetic::Int8,
             _ => true,
         }
     }
@@ -320,22 +307,6 @@ pub const HOW_TO_BUILD_ALL: &str =
 impl fmt::Display for Isa {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-impl ProductPrecision {
-    /// Whether sums of products are floats, and not integers.
-    pub(crate) const fn sums_floats(self) -> bool {
-        matches!(self, Self::F32 | Self::Bf16)
-    }
-
-    /// Values of one 32-bit lane.
-    pub(crate) const fn per_lane(self) -> usize {
-        match self {
-            Self::F32 => 1,
-            Self::Bf16 | Self::I16 => 2,
-            Self::I8 => 4,
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::isa::{ProductPrecision, with, with_floats, with_tiles};
+use super::isa::{with, with_floats, with_tiles};
 use super::lines::dwords_mut;
 use super::math::{Activation, Polynomials, activate, gelu_coarse};
 use super::matrix::{Matrix, panel_width};
@@ -13,6 +13,7 @@ use super::tile::{
     Block, Dot, Floats, LINE, MOST_WIDTH, Next, Pairs, Quads, RUN, TileEnd, TileSums,
     WidenedHalves, multiply, split, with_bf16,
 };
+use embedctl_common::Arithmetic;
 
 /// The last operation on a product `y = x W' + bias`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,15 +97,15 @@ pub fn linear_part(
         return;
     }
     match matrix.arithmetic() {
-        ProductPrecision::F32 => with_floats!(isa, s => call.run(s, Floats, out, stride)),
-        ProductPrecision::Bf16 => {
+        Arithmetic::Fp32 => with_floats!(isa, s => call.run(s, Floats, out, stride)),
+        Arithmetic::Bf16 => {
             let done: Option<()> = with_bf16!(isa, s, halves => call.run(s, halves, out, stride));
             if done.is_none() {
                 with_floats!(isa, s => call.run(s, WidenedHalves, out, stride));
             }
         }
-        ProductPrecision::I16 => with!(isa, s => call.run(s, Pairs, out, stride)),
-        ProductPrecision::I8 => with!(isa, s => call.run(s, Quads, out, stride)),
+        Arithmetic::Int16 => with!(isa, s => call.run(s, Pairs, out, stride)),
+        Arithmetic::Int8 => with!(isa, s => call.run(s, Quads, out, stride)),
     }
 }
 
@@ -134,7 +135,7 @@ impl Call<'_> {
         };
         let mut sums = TileSums::new();
         let span = match D::ARITHMETIC {
-            ProductPrecision::I16 => i16_block(self.matrix.inputs()) / 2,
+            Arithmetic::Int16 => i16_block(self.matrix.inputs()) / 2,
             _ => steps,
         };
         let passes_on = matches!(self.finish, ProductFinish::Store | ProductFinish::Add);
@@ -189,7 +190,7 @@ impl Call<'_> {
                     }
                 }
                 if !direct {
-                    let coarse = D::ARITHMETIC != ProductPrecision::F32;
+                    let coarse = D::ARITHMETIC != Arithmetic::Fp32;
                     // Compiled once for the three arithmetics.
                     s.enter(
                         #[inline(always)]
@@ -302,7 +303,7 @@ impl TileEnd for Scaled<'_> {
         if D::ARITHMETIC.sums_floats() {
             value = s.add(s.as_float(sums), value);
         } else {
-            if D::ARITHMETIC == ProductPrecision::I8 {
+            if D::ARITHMETIC == Arithmetic::Int8 {
                 value = s.fma(s.splat(self.bases[row]), sum, value);
             }
             let sums = s.mul(s.to_float(sums), scale);

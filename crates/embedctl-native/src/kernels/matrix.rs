@@ -3,13 +3,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::amx;
-use super::isa::{Isa, ProductPrecision, with_floats};
+use super::isa::{Isa, with_floats};
 use super::lines::{CacheLines, bytes, bytes_mut};
 use super::preparation::Preparation;
 use super::rounding::quantize;
 use super::simd::Simd;
 use super::tile::LINE;
 use super::tile_layout::TileLayout;
+use embedctl_common::Arithmetic;
 
 /// The weights of a linear layer, with its bias.
 ///
@@ -34,7 +35,7 @@ pub struct Matrix {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OperandForm {
     isa: Isa,
-    arithmetic: ProductPrecision,
+    arithmetic: Arithmetic,
     inputs: usize,
     /// Tells matrices with preparations of their own apart; 0 without.
     preparation: u64,
@@ -54,21 +55,21 @@ pub struct PackedLayout {
 
 impl PackedLayout {
     /// The arithmetic of a product that is wanted in `arithmetic`: 8-bit sums over very many inputs could overflow.
-    pub(crate) fn fitting(self, arithmetic: ProductPrecision) -> ProductPrecision {
+    pub(crate) fn fitting(self, arithmetic: Arithmetic) -> Arithmetic {
         match self.inputs > MOST_INPUTS {
-            true => ProductPrecision::F32,
+            true => Arithmetic::Fp32,
             false => arithmetic,
         }
     }
 
     /// Bytes of a matrix's [parts](Matrix::parts).
-    pub(crate) fn bytes(self, isa: Isa, arithmetic: ProductPrecision) -> u64 {
+    pub(crate) fn bytes(self, isa: Isa, arithmetic: Arithmetic) -> u64 {
         let isa = fitting_isa(isa, arithmetic);
         let columns = columns(panel_columns(isa), self.outputs, self.gated);
         let steps = steps(isa, arithmetic, self.inputs);
         let factors = match arithmetic {
-            ProductPrecision::I8 => self.inputs,
-            ProductPrecision::F32 | ProductPrecision::Bf16 | ProductPrecision::I16 => 0,
+            Arithmetic::Int8 => self.inputs,
+            Arithmetic::Fp32 | Arithmetic::Bf16 | Arithmetic::Int16 => 0,
         };
         let parts = [columns * steps, columns, columns, columns, factors];
         let dwords: usize = parts
@@ -82,7 +83,7 @@ impl PackedLayout {
     ///
     /// # Panics
     /// As [`Matrix::pack`].
-    fn checked_rows(self, arithmetic: ProductPrecision) -> usize {
+    fn checked_rows(self, arithmetic: Arithmetic) -> usize {
         let Self {
             outputs,
             inputs,
@@ -90,7 +91,7 @@ impl PackedLayout {
         } = self;
         assert!(outputs > 0 && inputs > 0, "a matrix without elements");
         assert!(
-            arithmetic != ProductPrecision::I8 || inputs <= MOST_INPUTS,
+            arithmetic != Arithmetic::Int8 || inputs <= MOST_INPUTS,
             "8-bit sums could overflow"
         );
         outputs * (1 + usize::from(gated))
@@ -106,8 +107,8 @@ const STRIP: usize = 8;
 impl Matrix {
     /// Packs weights for `isa` in `arithmetic`. `weights` is asked for each row of the matrix (as PyTorch keeps
     /// them, `[outputs, inputs]`), in any order, and twice where rows are balanced or not all are what the first ones are;
-    /// `bias` has a value for each row or is empty. Tiles multiply [`ProductPrecision::F32`] where all weights are
-    /// bfloat16. In [`ProductPrecision::I8`], `ranges` are the greatest magnitudes of each input channel over
+    /// `bias` has a value for each row or is empty. Tiles multiply [`Arithmetic::Fp32`] where all weights are
+    /// bfloat16. In [`Arithmetic::Int8`], `ranges` are the greatest magnitudes of each input channel over
     /// some typical activations, by which channels are balanced.
     ///
     /// # Panics
@@ -115,7 +116,7 @@ impl Matrix {
     /// (above 65,000) could overflow.
     pub fn pack(
         isa: Isa,
-        arithmetic: ProductPrecision,
+        arithmetic: Arithmetic,
         layout: PackedLayout,
         mut weights: impl FnMut(usize, &mut [f32]),
         bias: &[f32],
@@ -127,13 +128,13 @@ impl Matrix {
     /// [`Self::pack`], compiled once for all that give weights.
     fn pack_rows(
         isa: Isa,
-        arithmetic: ProductPrecision,
+        arithmetic: Arithmetic,
         layout: PackedLayout,
         weights: &mut dyn FnMut(usize, &mut [f32]),
         bias: &[f32],
         ranges: Option<&[f32]>,
     ) -> Self {
-        let takes_tiles = arithmetic == ProductPrecision::F32 && layout.inputs <= MOST_INPUTS;
+        let takes_tiles = arithmetic == Arithmetic::Fp32 && layout.inputs <= MOST_INPUTS;
         let tiles = (takes_tiles && isa.has_tiles())
             .then(|| Self::pack_fitting(isa, arithmetic, layout, weights, bias, ranges));
         tiles.flatten().unwrap_or_else(|| {
@@ -147,7 +148,7 @@ impl Matrix {
     /// bfloat16.
     fn pack_fitting(
         isa: Isa,
-        arithmetic: ProductPrecision,
+        arithmetic: Arithmetic,
         layout: PackedLayout,
         weights: &mut dyn FnMut(usize, &mut [f32]),
         bias: &[f32],
@@ -160,7 +161,7 @@ impl Matrix {
         } = layout;
         let rows = layout.checked_rows(arithmetic);
         assert!(bias.is_empty() || bias.len() == rows, "a bias for each row");
-        let preparation = (arithmetic == ProductPrecision::I8).then(|| {
+        let preparation = (arithmetic == Arithmetic::Int8).then(|| {
             let mut tops = vec![0.0_f32; inputs];
             if let Some(ranges) = ranges {
                 assert!(ranges.len() == inputs, "a range for each input");
@@ -179,9 +180,9 @@ impl Matrix {
         let columns = columns(width, outputs, gated);
         let steps = matrix.steps();
         // Weights of single precision in tiles are bfloat16.
-        let halves = isa.has_tiles() && arithmetic == ProductPrecision::F32;
+        let halves = isa.has_tiles() && arithmetic == Arithmetic::Fp32;
         let stored = match halves {
-            true => ProductPrecision::Bf16,
+            true => Arithmetic::Bf16,
             false => arithmetic,
         };
         let tiles = isa.has_tiles().then(|| TileLayout::of(stored, inputs));
@@ -240,7 +241,7 @@ impl Matrix {
     /// Room for a matrix of this layout, all zero.
     fn blank(
         isa: Isa,
-        arithmetic: ProductPrecision,
+        arithmetic: Arithmetic,
         layout: PackedLayout,
         preparation: Option<Preparation>,
     ) -> Self {
@@ -283,14 +284,14 @@ impl Matrix {
     /// As [`Matrix::pack`].
     pub fn read<E>(
         isa: Isa,
-        arithmetic: ProductPrecision,
+        arithmetic: Arithmetic,
         layout: PackedLayout,
         mut read: impl FnMut(&mut [u8]) -> Result<(), E>,
     ) -> Result<Self, E> {
         layout.checked_rows(arithmetic);
         let isa = fitting_isa(isa, arithmetic);
-        let preparation = (arithmetic == ProductPrecision::I8)
-            .then(|| Preparation::new(layout.inputs, None, &[]));
+        let preparation =
+            (arithmetic == Arithmetic::Int8).then(|| Preparation::new(layout.inputs, None, &[]));
         let mut matrix = Self::blank(isa, arithmetic, layout, preparation);
         for part in [
             &mut matrix.data,
@@ -317,7 +318,7 @@ impl Matrix {
 
     /// Whether it holds the numbers that it was packed from as floats: in single precision, and not in tiles.
     pub(crate) fn is_exact(&self) -> bool {
-        self.form.arithmetic == ProductPrecision::F32 && !self.form.isa.has_tiles()
+        self.form.arithmetic == Arithmetic::Fp32 && !self.form.isa.has_tiles()
     }
 
     /// Writes row `row` to `out` as it was packed.
@@ -369,7 +370,7 @@ impl Matrix {
 
     /// Its number format.
     #[must_use]
-    pub fn arithmetic(&self) -> ProductPrecision {
+    pub fn arithmetic(&self) -> Arithmetic {
         self.form.arithmetic
     }
 
@@ -429,15 +430,15 @@ impl Matrix {
 /// The instructions for products in this arithmetic: tiles multiply bytes and bfloat16. Numbers of more bits take so many
 /// of their products that vectors are faster while a neighbour uses the core's tiles, too. Only weights in single precision
 /// that are bfloat16 go back to tiles ([`Matrix::pack`]).
-fn fitting_isa(isa: Isa, arithmetic: ProductPrecision) -> Isa {
+fn fitting_isa(isa: Isa, arithmetic: Arithmetic) -> Isa {
     match arithmetic {
-        ProductPrecision::I8 | ProductPrecision::Bf16 => isa,
-        ProductPrecision::F32 | ProductPrecision::I16 => isa.without_tiles(),
+        Arithmetic::Int8 | Arithmetic::Bf16 => isa,
+        Arithmetic::Fp32 | Arithmetic::Int16 => isa.without_tiles(),
     }
 }
 
 /// Rows of a panel of so many inputs.
-fn steps(isa: Isa, arithmetic: ProductPrecision, inputs: usize) -> usize {
+fn steps(isa: Isa, arithmetic: Arithmetic, inputs: usize) -> usize {
     match isa.has_tiles() {
         true => TileLayout::of(arithmetic, inputs).dwords()[1],
         false => inputs.div_ceil(arithmetic.per_lane()),

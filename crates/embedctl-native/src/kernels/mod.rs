@@ -39,7 +39,8 @@ mod tile_products;
 
 pub use attention::{Attention, AttentionScratch, HeadsInput, ScoreBias, Sight};
 pub use delta::{DeltaHead, delta_rule};
-pub use isa::{HOW_TO_BUILD_ALL, Isa, ProductPrecision};
+pub use embedctl_common::Arithmetic;
+pub use isa::{HOW_TO_BUILD_ALL, Isa};
 pub use linear::{ProductFinish, linear, linear_part};
 pub use lines::CacheLines;
 pub use math::{Activation, gate_by_sigmoid};

@@ -3,7 +3,7 @@
 use std::collections::TryReserveError;
 
 use super::amx;
-use super::isa::{ProductPrecision, with_floats};
+use super::isa::with_floats;
 use super::lines::{CacheLines, dwords};
 use super::matrix::{Matrix, OperandForm};
 use super::preparation::Range;
@@ -11,6 +11,7 @@ use super::rounding::{halves, i16_block, step16};
 use super::simd::{MOST_LANES, Simd};
 use super::tile::Block;
 use super::tile_layout::put_row;
+use embedctl_common::Arithmetic;
 
 /// Memory for converted rows. Kept and refilled: it grows to the largest size asked for and then allocates no more.
 #[derive(Debug, Default)]
@@ -147,12 +148,12 @@ impl Operand {
                     None => &mut self.data.dwords_mut()[row * steps..][..steps],
                 };
                 (self.scale[row], self.base[row]) = match (matrix.arithmetic(), matrix.preparation()) {
-                    (ProductPrecision::F32, _) if tiles.is_some() => (1.0, 0.0),
-                    (ProductPrecision::F32, _) => floats(x, out),
-                    (ProductPrecision::Bf16, _) => halves(x, out),
-                    (ProductPrecision::I16, _) => pairs(s, x, out),
-                    (ProductPrecision::I8, None) => quads(s, x, Range::of(s, x), out),
-                    (ProductPrecision::I8, Some(preparation)) => {
+                    (Arithmetic::Fp32, _) if tiles.is_some() => (1.0, 0.0),
+                    (Arithmetic::Fp32, _) => floats(x, out),
+                    (Arithmetic::Bf16, _) => halves(x, out),
+                    (Arithmetic::Int16, _) => pairs(s, x, out),
+                    (Arithmetic::Int8, None) => quads(s, x, Range::of(s, x), out),
+                    (Arithmetic::Int8, Some(preparation)) => {
                         let prepared = &mut self.prepared.floats_mut()[..inputs];
                         let range = preparation.apply(s, x, prepared);
                         quads(s, prepared, range, out)
@@ -160,7 +161,7 @@ impl Operand {
                 };
                 if let Some(layout) = tiles {
                     let row_dwords = match matrix.arithmetic() {
-                        ProductPrecision::F32 => dwords(x),
+                        Arithmetic::Fp32 => dwords(x),
                         _ => &self.rounded.dwords()[..plain],
                     };
                     let tile = amx::SIDE * steps;

@@ -3,10 +3,11 @@
 use std::hint::black_box;
 
 use super::amx::{ROWS, SIDE, TILE, TileRows, Tiles, WIDTH};
-use super::isa::{Isa, ProductPrecision, with, with_floats, with_tiles};
+use super::isa::{Isa, with, with_floats, with_tiles};
 use super::simd::Simd;
 use super::tile::{Dot, Floats, Pairs, Quads, WidenedHalves, multiplies_blocks, with_bf16};
 use super::tile_layout::TileLayout;
+use embedctl_common::Arithmetic;
 
 /// Sums that grow independently: enough to keep two units busy, and few enough for sixteen registers.
 const CHAINS: usize = 12;
@@ -14,33 +15,33 @@ const CHAINS: usize = 12;
 /// Multiplies and adds in registers, `turns` times a dozen vectors, and returns how many operations that were:
 /// a product and its addition are two. Tiles are loaded, too, from the nearest cache. The caller takes the time.
 #[must_use]
-pub fn operations(isa: Isa, arithmetic: ProductPrecision, turns: usize) -> usize {
+pub fn operations(isa: Isa, arithmetic: Arithmetic, turns: usize) -> usize {
     let isa = match arithmetic {
-        ProductPrecision::I8 | ProductPrecision::Bf16 => isa,
-        ProductPrecision::F32 | ProductPrecision::I16 => isa.without_tiles(),
+        Arithmetic::Int8 | Arithmetic::Bf16 => isa,
+        Arithmetic::Fp32 | Arithmetic::Int16 => isa.without_tiles(),
     };
     let by_tiles = with_tiles!(isa, _s, tiles => run_tiles(tiles, arithmetic, turns));
     if let Some(operations) = by_tiles {
         return operations;
     }
     match arithmetic {
-        ProductPrecision::F32 => with_floats!(isa, s => run(s, Floats, turns)),
-        ProductPrecision::Bf16 => with_bf16!(isa, s, halves => run(s, halves, turns))
+        Arithmetic::Fp32 => with_floats!(isa, s => run(s, Floats, turns)),
+        Arithmetic::Bf16 => with_bf16!(isa, s, halves => run(s, halves, turns))
             .unwrap_or_else(|| with_floats!(isa, s => run(s, WidenedHalves, turns))),
-        ProductPrecision::I16 => with!(isa, s => run(s, Pairs, turns)),
-        ProductPrecision::I8 => with!(isa, s => run(s, Quads, turns)),
+        Arithmetic::Int16 => with!(isa, s => run(s, Pairs, turns)),
+        Arithmetic::Int8 => with!(isa, s => run(s, Quads, turns)),
     }
 }
 
 #[cfg_attr(not(kernels = "amx"), allow(dead_code))]
 /// Tiles of few inputs, about as many products as vectors would make.
-fn run_tiles<T: Tiles>(tiles: T, arithmetic: ProductPrecision, turns: usize) -> usize {
+fn run_tiles<T: Tiles>(tiles: T, arithmetic: Arithmetic, turns: usize) -> usize {
     const INPUTS: usize = 256;
     let layout = TileLayout::of(arithmetic, INPUTS);
     let [left_planes, planes] = layout.planes().map(|planes| layout.groups * planes);
     // Ones, or numbers near to them.
     let ones = match arithmetic {
-        ProductPrecision::Bf16 => 0x3f80_3f80,
+        Arithmetic::Bf16 => 0x3f80_3f80,
         _ => 0x0101_0101,
     };
     let (left, right) = (
@@ -76,10 +77,10 @@ fn run<S: Simd, D: Dot>(s: S, _: D, turns: usize) -> usize {
     let mut sums = [s.splat_i(0); CHAINS];
     // Ones of that arithmetic: neither sums that overflow nor numbers so small that processors slow down.
     let one = match D::ARITHMETIC {
-        ProductPrecision::F32 => 1.0_f32.to_bits() as i32,
-        ProductPrecision::Bf16 => 0x3f80_3f80,
-        ProductPrecision::I16 => 0x0001_0001,
-        ProductPrecision::I8 => 0x0101_0101,
+        Arithmetic::Fp32 => 1.0_f32.to_bits() as i32,
+        Arithmetic::Bf16 => 0x3f80_3f80,
+        Arithmetic::Int16 => 0x0001_0001,
+        Arithmetic::Int8 => 0x0101_0101,
     };
     let right = s.splat_i(black_box(one));
     for turn in 0..turns {

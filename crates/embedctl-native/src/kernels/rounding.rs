@@ -1,8 +1,8 @@
 //! Rounding of both sides of a product to the numbers of its arithmetic.
 
-use super::isa::ProductPrecision;
 use super::lines::{bytes_mut, halves_mut};
 use super::tile::RUN;
+use embedctl_common::Arithmetic;
 
 /// Most inputs whose 16-bit products are summed in 32 bits; longer sums are put together in single precision. The more
 /// there are, the coarser both sides must be.
@@ -49,26 +49,26 @@ pub(super) fn bfloat16(x: f32) -> i16 {
 
 /// Rounds a row of weights to the arithmetic; returns its scale and, in 8 bits, its sum.
 #[inline(always)]
-pub(super) fn quantize(arithmetic: ProductPrecision, row: &[f32], out: &mut [i32]) -> (f32, f32) {
+pub(super) fn quantize(arithmetic: Arithmetic, row: &[f32], out: &mut [i32]) -> (f32, f32) {
     let top = row.iter().fold(1e-30_f32, |top, w| top.max(w.abs()));
     // A NaN or an infinity among the weights must not vanish in integers.
     let nan: f32 = row.iter().map(|w| w * 0.0).sum();
     match arithmetic {
-        ProductPrecision::F32 => {
+        Arithmetic::Fp32 => {
             for (out, w) in out.iter_mut().zip(row) {
                 *out = w.to_bits() as i32;
             }
             (1.0, 0.0)
         }
-        ProductPrecision::Bf16 => halves(row, out),
-        ProductPrecision::I16 => {
+        Arithmetic::Bf16 => halves(row, out),
+        Arithmetic::Int16 => {
             let scale = step16(top, row.chunks(i16_block(row.len())).map(squares));
             for (out, w) in halves_mut(out).iter_mut().zip(row) {
                 *out = (w / scale).round_ties_even() as i16;
             }
             (scale + nan, 0.0)
         }
-        ProductPrecision::I8 => {
+        Arithmetic::Int8 => {
             let scale = top / 127.0;
             let mut sum = 0;
             for (out, w) in bytes_mut(out).iter_mut().zip(row) {

@@ -1,19 +1,19 @@
 //! The one inner loop of all products: a tile of rows by vectors, one dword of the left side at a time.
 
-use super::isa::ProductPrecision;
 use super::simd::Simd;
 use super::tile_pairs::tile_pairs;
 pub(super) use super::tile_parts::{
     Block, Dot, Floats, LINE, MOST_ROWS, MOST_WIDTH, Next, Pairs, Quads, RUN, Raw, TileEnd,
     TileSums, WidenedHalves, put,
 };
+use embedctl_common::Arithmetic;
 
 #[cfg(kernels = "avx512")]
 pub(super) use super::tile_parts::Halves;
 
 /// Whether tiles are multiplied by blocks of two rows, two columns and two dwords ([`tile_pairs`]).
 pub(super) const fn multiplies_blocks<S: Simd, D: Dot>() -> bool {
-    S::MULTIPLIES_BLOCKS && matches!(D::ARITHMETIC, ProductPrecision::I8)
+    S::MULTIPLIES_BLOCKS && matches!(D::ARITHMETIC, Arithmetic::Int8)
 }
 
 /// Ends with `sums[i] = sum over k < steps of a[i][k] * b[k]`, for `rows` rows of `a` (at most `S::NARROW_ROWS`, or

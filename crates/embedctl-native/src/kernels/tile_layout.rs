@@ -7,9 +7,9 @@
 //! is multiplied with has bfloat16.
 
 use super::amx::{SIDE, TILE, TileProduct};
-use super::isa::ProductPrecision;
 use super::lines::dwords;
 use super::rounding::{bfloat16, i16_block};
+use embedctl_common::Arithmetic;
 
 /// One row's dwords of a tile.
 pub(super) type Line = [i32; SIDE];
@@ -17,7 +17,7 @@ pub(super) type Line = [i32; SIDE];
 /// The tiles of a row of so many inputs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TileLayout {
-    arithmetic: ProductPrecision,
+    arithmetic: Arithmetic,
     /// Of each plane.
     pub(super) groups: usize,
     /// Groups of a block of 16-bit integers, whose sums fit 32 bits; a block's last group is filled up with zeros.
@@ -27,17 +27,17 @@ pub(super) struct TileLayout {
 }
 
 impl TileLayout {
-    pub(super) fn of(arithmetic: ProductPrecision, inputs: usize) -> Self {
+    pub(super) fn of(arithmetic: Arithmetic, inputs: usize) -> Self {
         let (groups, block, block_dwords) = match arithmetic {
-            ProductPrecision::F32 | ProductPrecision::Bf16 => {
+            Arithmetic::Fp32 | Arithmetic::Bf16 => {
                 let groups = inputs.div_ceil(2 * SIDE);
                 (groups, groups, inputs.div_ceil(arithmetic.per_lane()))
             }
-            ProductPrecision::I8 => {
+            Arithmetic::Int8 => {
                 let groups = inputs.div_ceil(4 * SIDE);
                 (groups, groups, inputs.div_ceil(4))
             }
-            ProductPrecision::I16 => {
+            Arithmetic::Int16 => {
                 let inputs_of_block = i16_block(inputs);
                 let block = inputs_of_block.div_ceil(4 * SIDE);
                 let groups = inputs.div_ceil(inputs_of_block) * block;
@@ -55,14 +55,14 @@ impl TileLayout {
     /// The products of a group, whose sums are kept apart.
     pub(super) fn products(self) -> &'static [TileProduct] {
         match self.arithmetic {
-            ProductPrecision::F32 => &[TileProduct::FloatsByHalves],
-            ProductPrecision::Bf16 => &[TileProduct::Halves],
-            ProductPrecision::I16 => &[
+            Arithmetic::Fp32 => &[TileProduct::FloatsByHalves],
+            Arithmetic::Bf16 => &[TileProduct::Halves],
+            Arithmetic::Int16 => &[
                 TileProduct::UpperBytes,
                 TileProduct::CrossBytes,
                 TileProduct::LowerBytes,
             ],
-            ProductPrecision::I8 => &[TileProduct::Bytes],
+            Arithmetic::Int8 => &[TileProduct::Bytes],
         }
     }
 
@@ -82,19 +82,19 @@ impl TileLayout {
     #[inline(always)]
     pub(super) fn spread(self, row: &[i32], mut put: impl FnMut(usize, &Line)) {
         match self.arithmetic {
-            ProductPrecision::I8 | ProductPrecision::Bf16 => {
+            Arithmetic::Int8 | Arithmetic::Bf16 => {
                 for (number, line) in row.chunks(SIDE).enumerate() {
                     put(number, &filled(line));
                 }
             }
-            ProductPrecision::F32 => {
+            Arithmetic::Fp32 => {
                 for (group, floats) in row.chunks(2 * SIDE).enumerate() {
                     for (plane, line) in split_floats(&filled(floats)).iter().enumerate() {
                         put(3 * group + plane, line);
                     }
                 }
             }
-            ProductPrecision::I16 => {
+            Arithmetic::Int16 => {
                 for (block, dwords) in row.chunks(self.block_dwords).enumerate() {
                     for group in 0..self.block {
                         let from = dwords.len().min(group * 2 * SIDE);

@@ -1,11 +1,11 @@
 //! The parts of a tile of a product: its two sides, how their dwords are multiplied, its sums, and how they are stored.
 
-use super::isa::ProductPrecision;
 use super::simd::{MOST_LANES, Simd};
+use embedctl_common::Arithmetic;
 
 /// How the dwords of one step are multiplied.
 pub(super) trait Dot: Copy {
-    const ARITHMETIC: ProductPrecision;
+    const ARITHMETIC: Arithmetic;
     fn dot<S: Simd>(s: S, acc: S::I, a: S::I, b: S::I) -> S::I;
     /// Sums as floats.
     #[inline(always)]
@@ -35,21 +35,21 @@ pub(super) struct Halves(());
 pub(super) struct Quads;
 
 impl Dot for Floats {
-    const ARITHMETIC: ProductPrecision = ProductPrecision::F32;
+    const ARITHMETIC: Arithmetic = Arithmetic::Fp32;
     #[inline(always)]
     fn dot<S: Simd>(s: S, acc: S::I, a: S::I, b: S::I) -> S::I {
         s.as_int(s.fma(s.as_float(a), s.as_float(b), s.as_float(acc)))
     }
 }
 impl Dot for Pairs {
-    const ARITHMETIC: ProductPrecision = ProductPrecision::I16;
+    const ARITHMETIC: Arithmetic = Arithmetic::Int16;
     #[inline(always)]
     fn dot<S: Simd>(s: S, acc: S::I, a: S::I, b: S::I) -> S::I {
         s.dot_pairs(acc, a, b)
     }
 }
 impl Dot for WidenedHalves {
-    const ARITHMETIC: ProductPrecision = ProductPrecision::Bf16;
+    const ARITHMETIC: Arithmetic = Arithmetic::Bf16;
     #[inline(always)]
     fn dot<S: Simd>(s: S, acc: S::I, a: S::I, b: S::I) -> S::I {
         s.dot_widened(acc, a, b)
@@ -64,7 +64,7 @@ impl Halves {
     }
 }
 impl Dot for Halves {
-    const ARITHMETIC: ProductPrecision = ProductPrecision::Bf16;
+    const ARITHMETIC: Arithmetic = Arithmetic::Bf16;
     #[inline(always)]
     fn dot<S: Simd>(s: S, acc: S::I, a: S::I, b: S::I) -> S::I {
         // SAFETY: `Halves` is made only where the processor has the instruction, and this runs only with a `Halves`.
@@ -72,7 +72,7 @@ impl Dot for Halves {
     }
 }
 impl Dot for Quads {
-    const ARITHMETIC: ProductPrecision = ProductPrecision::I8;
+    const ARITHMETIC: Arithmetic = Arithmetic::Int8;
     #[inline(always)]
     fn dot<S: Simd>(s: S, acc: S::I, a: S::I, b: S::I) -> S::I {
         s.dot_quads(acc, a, b)

@@ -3,12 +3,12 @@
 use std::mem::MaybeUninit;
 
 use super::amx::{ROWS, SIDE, SumRow, TILE, TileProduct, TileRows, Tiles, WIDTH};
-use super::isa::ProductPrecision;
 use super::linear::{Call, PackedColumns, ProductFinish, Scaled};
 use super::lines::dwords_mut;
 use super::simd::Simd;
 use super::tile::{Dot, Floats, LINE, Pairs, Quads, TileEnd, put};
 use super::tile_layout::TileLayout;
+use embedctl_common::Arithmetic;
 
 /// Bytes of a panel that are multiplied by all rows before the next ones: they stay in a core's second level of cache.
 const PANEL_BYTES: usize = 128 << 10;
@@ -175,12 +175,12 @@ impl Call<'_> {
                     let sums = &mut sums[skipped..count];
                     let to = direct.then_some((dwords_mut(&mut *out), stride));
                     match self.matrix.arithmetic() {
-                        ProductPrecision::I8 => end_rows::<S, Quads>(s, end, sums, to),
+                        Arithmetic::Int8 => end_rows::<S, Quads>(s, end, sums, to),
                         _ => end_rows::<S, Floats>(s, end, sums, to),
                     }
                 }
                 if !direct {
-                    let coarse = self.matrix.arithmetic() != ProductPrecision::F32;
+                    let coarse = self.matrix.arithmetic() != Arithmetic::Fp32;
                     let rows = sums[skipped..count].iter().zip(out.chunks_mut(stride));
                     s.enter(
                         #[inline(always)]

@@ -3,7 +3,7 @@
 use super::Loader;
 use crate::architecture::Architecture;
 use crate::disentangled::RelativePositions;
-use crate::kernels::{Isa, Matrix, Operand, PackedLayout, ProductFinish, ProductPrecision, linear};
+use crate::kernels::{Arithmetic, Isa, Matrix, Operand, PackedLayout, ProductFinish, linear};
 use embedctl_common::error::Result;
 
 impl Loader<'_> {
@@ -84,6 +84,6 @@ impl Loader<'_> {
 }
 
 fn pack_exactly(isa: Isa, layout: PackedLayout, row: impl FnMut(usize, &mut [f32])) -> Matrix {
-    let (isa, precision) = (isa.without_tiles(), ProductPrecision::F32);
+    let (isa, precision) = (isa.without_tiles(), Arithmetic::Fp32);
     Matrix::pack(isa, precision, layout, row, &[], None)
 }

@@ -3,7 +3,7 @@
 use super::Loader;
 use crate::architecture::ExpertsDescription;
 use crate::experts::ExpertWeights;
-use crate::kernels::{Matrix, PackedLayout, ProductPrecision};
+use crate::kernels::{Arithmetic, Matrix, PackedLayout};
 use crate::packed::{InputRanges, Product};
 use crate::rows::StoredRows;
 use embedctl_common::error::Result;
@@ -17,7 +17,7 @@ impl Loader<'_> {
         &self,
         layer: &str,
         described: &ExpertsDescription,
-        arithmetic: ProductPrecision,
+        arithmetic: Arithmetic,
         ranges: Option<&InputRanges>,
         products: &mut Vec<Matrix>,
     ) -> Result<()> {

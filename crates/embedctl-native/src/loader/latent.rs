@@ -2,9 +2,7 @@
 
 use super::Loader;
 use crate::architecture::LatentAttention;
-use crate::kernels::{
-    Matrix, Norm, Operand, PackedLayout, ProductFinish, ProductPrecision, linear,
-};
+use crate::kernels::{Arithmetic, Matrix, Norm, Operand, PackedLayout, ProductFinish, linear};
 use crate::latent::{LatentMatrices, LatentWeights};
 use crate::safetensors::{Tensor, missing};
 use embedctl_common::error::Result;
@@ -37,7 +35,7 @@ impl<'a> Loader<'a> {
                 out.copy_from_slice(&weight[row * inputs..][..inputs]);
             };
             let isa = self.isa.without_tiles();
-            Matrix::pack(isa, ProductPrecision::F32, layout, row, bias, None)
+            Matrix::pack(isa, Arithmetic::Fp32, layout, row, bias, None)
         };
         let (scores, inner) = (latent.scores(), latent.inner(hidden));
         let LatentMatrices { up, down, .. } = &matrices;
@@ -167,7 +165,7 @@ impl<'a> Loader<'a> {
             inputs,
             gated: false,
         };
-        let (isa, precision) = (self.isa.without_tiles(), ProductPrecision::F32);
+        let (isa, precision) = (self.isa.without_tiles(), Arithmetic::Fp32);
         let matrix = Matrix::pack(isa, precision, layout, row, &[], None);
         let mut operand = Operand::new();
         let mut out = vec![0.0; rows * outputs];

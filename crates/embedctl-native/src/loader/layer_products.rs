@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use super::Loader;
 use super::products::StoredProduct;
 use crate::architecture::{Architecture, ExpertsDescription};
-use crate::kernels::{Matrix, PackedLayout, ProductPrecision};
+use crate::kernels::{Arithmetic, Matrix, PackedLayout};
 use crate::names::Sources;
 use crate::packed::{InputRanges, Product};
 use embedctl_common::error::Result;
@@ -47,7 +47,7 @@ impl<'a> Loader<'a> {
         &self,
         set: usize,
         which: &[Product],
-        arithmetic: ProductPrecision,
+        arithmetic: Arithmetic,
         ranges: Option<&InputRanges>,
     ) -> Result<Vec<Matrix>> {
         let names_of_layer = self.layer_names(set)?;

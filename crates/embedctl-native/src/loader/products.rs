@@ -3,7 +3,7 @@
 use super::Loader;
 use crate::adapter::{WeightChange, class_parts};
 use crate::architecture::Architecture;
-use crate::kernels::{Matrix, PackedLayout, ProductPrecision};
+use crate::kernels::{Arithmetic, Matrix, PackedLayout};
 use crate::names::{self, Sources};
 use crate::packed::Product;
 use crate::rows::StoredRows;
@@ -35,7 +35,7 @@ impl<'a> Loader<'a> {
     /// Packs a product's rows as they are stored.
     pub(crate) fn pack(
         &self,
-        arithmetic: ProductPrecision,
+        arithmetic: Arithmetic,
         layout: PackedLayout,
         rows: (StoredRows<'_>, Vec<f32>),
         ranges: Option<&[f32]>,
@@ -50,7 +50,7 @@ impl<'a> Loader<'a> {
         (mut weight, bias): (StoredRows<'_>, Vec<f32>),
     ) -> Result<Matrix> {
         let row = |row: usize, out: &mut [f32]| weight.row(row, out);
-        let (isa, precision) = (self.isa.without_tiles(), ProductPrecision::F32);
+        let (isa, precision) = (self.isa.without_tiles(), Arithmetic::Fp32);
         let matrix = Matrix::pack(isa, precision, layout, row, &bias, None);
         weight.check()?;
         Ok(matrix)
@@ -59,7 +59,7 @@ impl<'a> Loader<'a> {
     /// Packs a product whose row `row` is stored as row `order(row)`; the bias is in order.
     pub(crate) fn pack_by(
         &self,
-        arithmetic: ProductPrecision,
+        arithmetic: Arithmetic,
         layout: PackedLayout,
         (mut weight, bias): (StoredRows<'_>, Vec<f32>),
         ranges: Option<&[f32]>,

@@ -1,15 +1,15 @@
-//! Attention's operands as the products take them: laid out in panels, and in [`ProductPrecision::I16`] rounded.
+//! Attention's operands as the products take them: laid out in panels, and in [`Arithmetic::Int16`] rounded.
 //!
 //! Queries, keys and values are rounded to 16 bits by the greatest magnitude of their head in the text, and the weights
 //! of a query, block by block, by as fine a step as keeps the block's sum within 32 bits. Keys that take most of a
 //! block's weight are left out of it and summed in single precision.
 
-use super::super::isa::ProductPrecision;
 use super::super::operand::{IntegerStep, Top, part, round16};
 use super::super::simd::{MOST_LANES, Simd};
 use super::super::tile::Dot;
 use super::softmax::KeyWeights;
 use super::{AttentionScratch, HeadsInput, Text};
+use embedctl_common::Arithmetic;
 
 /// The step of values that are not rounded.
 pub(super) const AS_IS: IntegerStep = IntegerStep {
@@ -59,7 +59,7 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
         let steps = width.div_ceil(per);
         let panel = 2 * S::LANES;
         let step = match D::ARITHMETIC {
-            ProductPrecision::F32 => AS_IS,
+            Arithmetic::Fp32 => AS_IS,
             _ => self.step(s, &self.keys, head, score_top(width)),
         };
         let factor = s.splat(step.factor);
@@ -74,7 +74,7 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
                     self.prefetch_token(s, &self.keys, key + S::LANES, head);
                     let key = self.row(&self.keys, key.min(self.len - 1), head);
                     let low = part(s, key, c, 0.0);
-                    *to = if D::ARITHMETIC == ProductPrecision::F32 {
+                    *to = if D::ARITHMETIC == Arithmetic::Fp32 {
                         low
                     } else {
                         let high = part(s, key, c + S::LANES, 0.0);
@@ -102,7 +102,7 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
         let width = self.width();
         let columns = width.next_multiple_of(2 * S::LANES);
         let rows = scratch.values.dwords_mut().chunks_exact_mut(columns);
-        if D::ARITHMETIC == ProductPrecision::F32 {
+        if D::ARITHMETIC == Arithmetic::Fp32 {
             for (key, to) in rows.take(self.len).enumerate() {
                 let row = self.row(&self.values, key, head);
                 for (i, to) in to.chunks_exact_mut(S::LANES).enumerate() {

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use super::super::isa::ProductPrecision;
 use super::super::math::exp2_negative;
 use super::super::simd::Simd;
 use super::super::tile::Dot;
+use embedctl_common::Arithmetic;
 
 /// `v` with `otherwise` for the keys that are out of sight.
 #[inline(always)]
@@ -40,7 +40,7 @@ pub(super) fn exponentiate<S: Simd, D: Dot, const FLOATS: bool>(
     (worth, shift): (f32, f32),
 ) -> f32 {
     let (worth, shift) = (s.splat(worth), s.splat(shift));
-    let coarse = D::ARITHMETIC != ProductPrecision::F32;
+    let coarse = D::ARITHMETIC != Arithmetic::Fp32;
     let mut sums = [s.splat(0.0); 2];
     for (i, pair) in scores.chunks_exact_mut(2 * S::LANES).enumerate() {
         for (j, (sum, x)) in sums

@@ -62,7 +62,7 @@ fn plain_attention(case: &Case, q: &[f32], k: &[f32], v: &[f32], bias: &[f32]) -
 /// Attention of all queries, in about `parts` parts.
 fn attend_in_parts(
     isa: Isa,
-    arithmetic: ProductPrecision,
+    arithmetic: Arithmetic,
     case: &Case,
     (q, k, v): (&[f32], &[f32], &[f32]),
     bias: &[f32],
@@ -105,7 +105,7 @@ fn attend_in_parts(
 
 fn attend(
     isa: Isa,
-    arithmetic: ProductPrecision,
+    arithmetic: Arithmetic,
     case: &Case,
     inputs: (&[f32], &[f32], &[f32]),
     bias: &[f32],
@@ -241,9 +241,9 @@ fn attention_agrees_with_plain_code() {
         let want = plain_attention(&case, &q, &k, &v, &bias);
         for isa in Isa::all() {
             for (arithmetic, limit) in [
-                (ProductPrecision::F32, 2e-6),
-                (ProductPrecision::Bf16, 2e-2),
-                (ProductPrecision::I16, 2e-3),
+                (Arithmetic::Fp32, 2e-6),
+                (Arithmetic::Bf16, 2e-2),
+                (Arithmetic::Int16, 2e-3),
             ] {
                 let got = attend(isa, arithmetic, &case, (&q, &k, &v), &bias);
                 for parts in [2, 3, 7, case.len] {
@@ -282,7 +282,7 @@ fn attention_lets_nothing_that_is_not_a_number_vanish() {
         softcap: None,
         sight: Sight::ALL,
     };
-    for (arithmetic, len) in [(ProductPrecision::F32, 21), (ProductPrecision::I16, 69)] {
+    for (arithmetic, len) in [(Arithmetic::Fp32, 21), (Arithmetic::Int16, 69)] {
         let case = Case {
             shape,
             len,
@@ -299,7 +299,7 @@ fn attention_lets_nothing_that_is_not_a_number_vanish() {
                 for (place, value) in out.iter().enumerate() {
                     let (token, head) = (place / 16, place % 16 / 8);
                     // In 16 bits a head's numbers share their step.
-                    let shared = which > 0 || arithmetic == ProductPrecision::I16;
+                    let shared = which > 0 || arithmetic == Arithmetic::Int16;
                     let reached = head == 1 && (shared || token == 20);
                     assert!(
                         value.is_nan() || !reached || (which == 2 && place % 8 != 1),
@@ -396,7 +396,7 @@ fn an_attention_sink_takes_nothing_from_the_others() {
                         if is_arm && len > 1024 && isa.name() != "neon" {
                             continue; // attention has the same instructions on all of them
                         }
-                        let all = attend(isa, ProductPrecision::I16, &case, (&q, &k, &v), &[]);
+                        let all = attend(isa, Arithmetic::Int16, &case, (&q, &k, &v), &[]);
                         let got: Vec<f32> = queries
                             .iter()
                             .flat_map(|query| all[query * width..][..width].iter().copied())

@@ -27,7 +27,7 @@ fn rows_of(weights: &[f32], inputs: usize) -> impl FnMut(usize, &mut [f32]) {
 
 fn pack(
     isa: Isa,
-    arithmetic: ProductPrecision,
+    arithmetic: Arithmetic,
     outputs: usize,
     inputs: usize,
     weights: &[f32],
@@ -62,11 +62,11 @@ fn product(matrix: &Matrix, x: &[f32], rows: usize) -> Vec<f32> {
     out
 }
 
-const ARITHMETICS: [ProductPrecision; 4] = [
-    ProductPrecision::F32,
-    ProductPrecision::Bf16,
-    ProductPrecision::I16,
-    ProductPrecision::I8,
+const ARITHMETICS: [Arithmetic; 4] = [
+    Arithmetic::Fp32,
+    Arithmetic::Bf16,
+    Arithmetic::Int16,
+    Arithmetic::Int8,
 ];
 
 fn plain_activation(activation: Activation, x: f64) -> f64 {
@@ -156,22 +156,22 @@ fn operations_of_the_peak_are_counted() {
             }
             continue;
         }
-        assert!(count(ProductPrecision::F32) >= 2 * 1000 * 12 * 4, "{isa}");
+        assert!(count(Arithmetic::Fp32) >= 2 * 1000 * 12 * 4, "{isa}");
         assert_eq!(
-            count(ProductPrecision::Bf16),
-            2 * count(ProductPrecision::F32),
+            count(Arithmetic::Bf16),
+            2 * count(Arithmetic::Fp32),
             "{isa}"
         );
         assert_eq!(
-            count(ProductPrecision::I16),
-            2 * count(ProductPrecision::F32),
+            count(Arithmetic::Int16),
+            2 * count(Arithmetic::Fp32),
             "{isa}"
         );
         // Four multiplications a lane, or eight where blocks are multiplied.
         let lane = if isa.name() == "neon-i8mm" { 8 } else { 4 };
         assert_eq!(
-            count(ProductPrecision::I8),
-            lane * count(ProductPrecision::F32),
+            count(Arithmetic::Int8),
+            lane * count(Arithmetic::Fp32),
             "{isa}"
         );
     }
@@ -181,7 +181,7 @@ fn operations_of_the_peak_are_counted() {
 fn the_processor_is_asked_by_name() {
     for isa in Isa::all() {
         assert_eq!(Isa::named(isa.name()), Ok(isa));
-        assert!(isa.speeds_up(ProductPrecision::F32));
+        assert!(isa.speeds_up(Arithmetic::Fp32));
     }
     let error = Isa::named("abacus").unwrap_err();
     assert!(

@@ -20,13 +20,13 @@ pub(super) fn plain_product(x: &[f32], weights: &[f32], bias: &[f32], inputs: us
 }
 
 /// Error that rounding may leave in a sum of `inputs` products of numbers up to 1.
-pub(super) fn tolerance(arithmetic: ProductPrecision, inputs: usize) -> f64 {
+pub(super) fn tolerance(arithmetic: Arithmetic, inputs: usize) -> f64 {
     let root = (inputs as f64).sqrt();
     match arithmetic {
-        ProductPrecision::F32 => 1e-6 * root + 1e-6,
-        ProductPrecision::Bf16 => 6e-3 * root,
-        ProductPrecision::I16 => 4e-4 * root,
-        ProductPrecision::I8 => 2e-2 * root,
+        Arithmetic::Fp32 => 1e-6 * root + 1e-6,
+        Arithmetic::Bf16 => 6e-3 * root,
+        Arithmetic::Int16 => 4e-4 * root,
+        Arithmetic::Int8 => 2e-2 * root,
     }
 }
 
@@ -75,7 +75,7 @@ fn a_packed_matrix_of_single_precision_gives_its_rows_back() {
     let mut weights = random(outputs * inputs, 11);
     weights[3] = -0.0;
     for isa in Isa::all() {
-        let matrix = pack(isa, ProductPrecision::F32, outputs, inputs, &weights, &[]);
+        let matrix = pack(isa, Arithmetic::Fp32, outputs, inputs, &weights, &[]);
         assert!(matrix.is_exact());
         let mut row = vec![f32::NAN; inputs];
         for (number, want) in weights.chunks_exact(inputs).enumerate() {
@@ -110,18 +110,11 @@ fn products_of_bfloat16_are_the_same_bits_on_every_instruction_set() {
         // Tiles sum even and odd inputs apart.
         let mut firsts: [Option<Vec<u32>>; 2] = [None, None];
         for isa in Isa::all() {
-            let matrix = pack(
-                isa,
-                ProductPrecision::Bf16,
-                outputs,
-                inputs,
-                &weights,
-                &bias,
-            );
+            let matrix = pack(isa, Arithmetic::Bf16, outputs, inputs, &weights, &bias);
             let got = product(&matrix, &x, 7);
             for (place, (got, want)) in got.iter().zip(&want).enumerate().skip(outputs) {
                 let error = (f64::from(*got) - want).abs();
-                let limit = tolerance(ProductPrecision::F32, inputs);
+                let limit = tolerance(Arithmetic::Fp32, inputs);
                 assert!(error <= limit, "{isa} {outputs}x{inputs}, {place}");
             }
             let bits: Vec<u32> = got.iter().map(|value| value.to_bits()).collect();
@@ -142,7 +135,7 @@ fn products_of_8_bits_are_the_same_bits_by_blocks_and_by_quads() {
         for outputs in [1, 15, 16, 17, 40] {
             let (weights, bias) = (random(outputs * inputs, 31), random(outputs, 32));
             let [by_blocks, by_quads] = [blocks, quads]
-                .map(|isa| pack(isa, ProductPrecision::I8, outputs, inputs, &weights, &bias));
+                .map(|isa| pack(isa, Arithmetic::Int8, outputs, inputs, &weights, &bias));
             for rows in 1..=13 {
                 let x = random(rows * inputs, 33);
                 let [got, want] = [&by_blocks, &by_quads].map(|matrix| -> Vec<u32> {
@@ -213,7 +206,7 @@ fn balanced_and_rotated_products_stay_what_they_were() {
                 };
                 let matrix = Matrix::pack(
                     isa,
-                    ProductPrecision::I8,
+                    Arithmetic::Int8,
                     layout,
                     rows_of(&weights, inputs),
                     &bias,
@@ -319,8 +312,7 @@ fn products_are_right_at_every_width_of_published_models() {
         let (weights, x) = (normal(outputs * inputs, 61), normal(rows * inputs, 62));
         let want = plain_product(&x, &weights, &vec![0.0; outputs], inputs);
         for isa in Isa::all() {
-            for (arithmetic, limit) in [(ProductPrecision::I8, 0.02), (ProductPrecision::I16, 2e-4)]
-            {
+            for (arithmetic, limit) in [(Arithmetic::Int8, 0.02), (Arithmetic::Int16, 2e-4)] {
                 let matrix = pack(isa, arithmetic, outputs, inputs, &weights, &[]);
                 let error = relative(&product(&matrix, &x, rows), &want);
                 assert!(
@@ -352,7 +344,7 @@ fn sums_of_16_bits_leave_them_for_no_row() {
                 let x: Vec<f32> = values.iter().map(|x| x * size).collect();
                 let want = plain_product(&x, &values, &[0.0], inputs);
                 for isa in Isa::all() {
-                    let matrix = pack(isa, ProductPrecision::I16, 1, inputs, &values, &[]);
+                    let matrix = pack(isa, Arithmetic::Int16, 1, inputs, &values, &[]);
                     let error = relative(&product(&matrix, &x, 1), &want);
                     assert!(error < 1e-3, "{isa}, {inputs} inputs of {size}: {error}");
                 }
@@ -427,7 +419,7 @@ fn every_finish_does_what_it_says() {
                         }
                         let want = want((row + rows / 2) * outputs + column, residual[place]);
                         let limit = match arithmetic {
-                            ProductPrecision::F32 => 1e-5,
+                            Arithmetic::Fp32 => 1e-5,
                             _ => 5e-5,
                         };
                         assert!(

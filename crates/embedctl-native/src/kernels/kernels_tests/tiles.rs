@@ -103,7 +103,7 @@ fn half_sum(bits: u32) -> u32 {
 /// Rows of a range that begins and ends anywhere are multiplied as all rows are.
 fn assert_bits_of_vectors(
     isa: Isa,
-    arithmetic: ProductPrecision,
+    arithmetic: Arithmetic,
     [outputs, inputs]: [usize; 2],
     rows: usize,
     ranges: impl Iterator<Item = std::ops::Range<usize>>,
@@ -136,7 +136,7 @@ fn assert_bits_of_vectors(
     }
 }
 
-const INTEGERS: [ProductPrecision; 2] = [ProductPrecision::I8, ProductPrecision::I16];
+const INTEGERS: [Arithmetic; 2] = [Arithmetic::Int8, Arithmetic::Int16];
 
 #[test]
 fn integers_by_tiles_are_the_bits_of_vectors_at_every_rest() {
@@ -193,7 +193,7 @@ fn floats_by_tiles_are_near_those_of_vectors() {
             last[inputs / 2] = f32::MAX;
             let exact = pack(
                 isa.without_tiles(),
-                ProductPrecision::F32,
+                Arithmetic::Fp32,
                 outputs,
                 inputs,
                 &weights,
@@ -205,15 +205,12 @@ fn floats_by_tiles_are_near_those_of_vectors() {
                 assert!(!matrix.is_exact(), "{isa} {arithmetic:?}");
                 product(&matrix, &x, rows)
             };
-            for (arithmetic, limit) in [
-                (ProductPrecision::F32, 3e-6),
-                (ProductPrecision::Bf16, 6e-3),
-            ] {
+            for (arithmetic, limit) in [(Arithmetic::Fp32, 3e-6), (Arithmetic::Bf16, 6e-3)] {
                 let got = of(arithmetic);
                 let rows = got.chunks_exact(outputs).zip(want.chunks_exact(outputs));
                 for (row, (got, want)) in rows.enumerate() {
                     // Too large for a bfloat16.
-                    if arithmetic == ProductPrecision::Bf16 && row + 1 == 33 {
+                    if arithmetic == Arithmetic::Bf16 && row + 1 == 33 {
                         continue;
                     }
                     let squares = |values: &mut dyn Iterator<Item = f64>| -> f64 {
@@ -246,7 +243,7 @@ fn halves(count: usize, seed: u64) -> Vec<f32> {
 fn weights_of_single_precision_are_multiplied_by_tiles_if_each_is_a_bfloat16() {
     let (outputs, inputs) = (70, 50);
     for isa in tile_sets() {
-        let of = |weights: &[f32]| pack(isa, ProductPrecision::F32, outputs, inputs, weights, &[]);
+        let of = |weights: &[f32]| pack(isa, Arithmetic::Fp32, outputs, inputs, weights, &[]);
         let mut weights = halves(outputs * inputs, 61);
         assert!(of(&weights).isa().has_tiles());
         *weights.last_mut().unwrap() = 1.0 + f32::EPSILON;
@@ -254,14 +251,7 @@ fn weights_of_single_precision_are_multiplied_by_tiles_if_each_is_a_bfloat16() {
         assert!(!matrix.isa().has_tiles() && matrix.is_exact());
         let x = random(3 * inputs, 62);
         let vectors = isa.without_tiles();
-        let other = pack(
-            vectors,
-            ProductPrecision::F32,
-            outputs,
-            inputs,
-            &weights,
-            &[],
-        );
+        let other = pack(vectors, Arithmetic::Fp32, outputs, inputs, &weights, &[]);
         assert_eq!(
             bits(&product(&matrix, &x, 3)),
             bits(&product(&other, &x, 3))
@@ -280,13 +270,13 @@ fn single_precision_by_tiles_is_as_exact_as_by_vectors_and_a_row_is_the_same_bit
             };
             let (weights, bias) = (halves(outputs * inputs, 71), random(outputs, 72));
             let x = random(rows * inputs, 73);
-            let matrix = pack(isa, ProductPrecision::F32, outputs, inputs, &weights, &bias);
+            let matrix = pack(isa, Arithmetic::Fp32, outputs, inputs, &weights, &bias);
             assert!(matrix.isa().has_tiles());
             let got = product(&matrix, &x, rows);
             let want = plain_product(&x, &weights, &bias, inputs);
             for (place, (got, want)) in got.iter().zip(&want).enumerate() {
                 let error = (f64::from(*got) - want).abs();
-                let limit = tolerance(ProductPrecision::F32, inputs);
+                let limit = tolerance(Arithmetic::Fp32, inputs);
                 assert!(error <= limit, "{isa} {outputs}x{inputs}, {place}: {error}");
             }
             for row in 0..rows {
@@ -303,7 +293,7 @@ fn what_is_not_a_number_stays_so_in_single_precision_by_tiles() {
     let (outputs, inputs) = (20, 37);
     for isa in tile_sets() {
         let mut weights = halves(outputs * inputs, 81);
-        let matrix = pack(isa, ProductPrecision::F32, outputs, inputs, &weights, &[]);
+        let matrix = pack(isa, Arithmetic::Fp32, outputs, inputs, &weights, &[]);
         for place in [0, 15, 20, 36] {
             // The last one's bits would overflow if they were rounded.
             let nan = f32::from_bits(0x7fff_ffff);
@@ -317,7 +307,7 @@ fn what_is_not_a_number_stays_so_in_single_precision_by_tiles() {
             }
         }
         weights[inputs * 3 + 5] = f32::NAN;
-        let matrix = pack(isa, ProductPrecision::F32, outputs, inputs, &weights, &[]);
+        let matrix = pack(isa, Arithmetic::Fp32, outputs, inputs, &weights, &[]);
         assert!(matrix.isa().has_tiles());
         let y = product(&matrix, &random(inputs, 83), 1);
         let nans: Vec<_> = (0..outputs).filter(|o| y[*o].is_nan()).collect();
