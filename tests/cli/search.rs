@@ -200,6 +200,78 @@ fn every_type_in_every_format_gives_the_exact_answer() {
     }
 }
 
+/// A matrix that threads read piece by piece, under the provenance of a small one; the file beside names its rows. What
+/// follows its last row, and what is missing of it, is damage.
+#[test]
+fn pieces_of_a_large_matrix_are_one_answer() {
+    const ROWS: usize = 5000;
+    let sandbox = Sandbox::new();
+    sandbox.write("in.jsonl", texts(3));
+    code(&sandbox.embed("in.jsonl -o out.npy"), 0);
+    code(&sandbox.embed("in.jsonl -o out.fbin"), 0);
+    let width = numbers(&query(&sandbox, SMALL_MODEL, "")["embedding"]).len();
+    let mut state = 1_u32;
+    let mut random = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        f64::from(f32::from_bits(0x3f80_0000 | state >> 9)) - 1.5
+    };
+    let matrix: Vec<Vec<f64>> = (0..ROWS)
+        .map(|_| (0..width).map(|_| random()).collect())
+        .collect();
+    #[allow(clippy::cast_possible_truncation)] // the numbers are float32's
+    let values: Vec<u8> = (matrix.iter().flatten())
+        .flat_map(|number| (*number as f32).to_le_bytes())
+        .collect();
+    let shape = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({ROWS}, {width}), }}");
+    let header = [
+        &b"\x93NUMPY\x01\x00\x76\x00"[..],
+        format!("{shape:<117}\n").as_bytes(),
+    ]
+    .concat();
+    let of = |number: usize| u32::try_from(number).unwrap().to_le_bytes();
+    let small = [of(ROWS), of(width)].concat();
+    for (out, header) in [("out.npy", header), ("out.fbin", small)] {
+        fs::write(sandbox.path(out), [&header[..], &values].concat()).unwrap();
+        let lines: String = (0..ROWS)
+            .map(|row| {
+                format!(
+                    "{}\n",
+                    json!({"row": row, "id": format!("b{row}"), "line": row + 1})
+                )
+            })
+            .collect();
+        sandbox.write(&format!("{out}.rows.jsonl"), lines);
+        let own = 4321;
+        let scores: Vec<f64> = (matrix.iter().enumerate())
+            .map(|(row, numbers)| {
+                if row == own {
+                    -2.0
+                } else {
+                    cosine(&matrix[own], numbers)
+                }
+            })
+            .collect();
+        let found = hits(&sandbox, &format!("{out} -k 50 --like-row b{own}"));
+        exact(&found, &scores, 50, out);
+        for hit in &found {
+            assert_eq!(hit["id"], format!("b{}", hit["row"]), "{out}");
+        }
+        let whole = fs::read(sandbox.path(out)).unwrap();
+        for (bytes, why) in [
+            ([&whole[..], b"x"].concat(), "bytes follow its last row"),
+            (
+                whole[..whole.len() - 1].to_vec(),
+                "it ends in the middle of a vector",
+            ),
+        ] {
+            fs::write(sandbox.path(out), bytes).unwrap();
+            let run = search(&sandbox, &format!("{out} --like-row b0"));
+            assert_eq!(run.code, Some(1), "{run}");
+            assert!(run.stderr.contains(why), "{run}");
+        }
+    }
+}
+
 #[test]
 fn people_see_scores_ids_and_texts() {
     let sandbox = Sandbox::new();
