@@ -13,7 +13,7 @@ use crate::architecture::{Architecture, LARGEST_CONFIG};
 use crate::kernels::{Arithmetic, Isa, TermPooling};
 use crate::loader::Loader;
 use crate::masked_head::{HeadScratch, MaskedHead};
-use crate::need::{self, Need};
+use crate::need::{self, Need, StoredWeights};
 use crate::network::Network;
 use crate::network_weights::NetworkWeights;
 use crate::prepared::PreparedCache;
@@ -77,8 +77,12 @@ impl Encoder {
             other => other,
         };
         let tables = Loader::new(&architecture, &weights, isa)?.table_bytes();
-        let changes = weights.low_rank_bytes();
-        let needs = |arithmetic| Need::of(&architecture, tables, changes, arithmetic, threads);
+        let stored = StoredWeights {
+            tables,
+            changes: weights.low_rank_bytes(),
+            fit_tiles: isa.has_tiles() && weights.are_bf16(),
+        };
+        let needs = |arithmetic| Need::of(&architecture, stored, arithmetic, threads);
         need::check(needs, arithmetic)?;
         let need = needs(arithmetic).bytes();
         if let Some(cache) = cache.filter(|_| arithmetic != Arithmetic::Fp32) {

@@ -27,18 +27,34 @@ pub(super) struct Need {
     beside: usize,
 }
 
+/// What is known of weights before they are read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StoredWeights {
+    /// Bytes of the tables of tokens and positions.
+    pub tables: usize,
+    /// Bytes of an adapter's weights.
+    pub changes: usize,
+    /// Whether tiles multiply them in single precision, for which half of it is enough.
+    pub fit_tiles: bool,
+}
+
 impl Need {
-    /// The need of `threads` workers with weights in `arithmetic`, tables of `tables` bytes and an adapter's weights of
-    /// `changes` bytes.
+    /// The need of `threads` workers with weights in `arithmetic`.
     pub(super) fn of(
         architecture: &Architecture,
-        tables: usize,
-        changes: usize,
+        stored: StoredWeights,
         arithmetic: Arithmetic,
         threads: usize,
     ) -> Self {
+        let StoredWeights {
+            tables, changes, ..
+        } = stored;
         let packed = |arithmetic: Arithmetic, outputs: usize, inputs: usize| {
-            let column = inputs.div_ceil(arithmetic.per_lane()).saturating_add(3);
+            let per_lane = match arithmetic {
+                Arithmetic::Fp32 if stored.fit_tiles => Arithmetic::Bf16.per_lane(),
+                other => other.per_lane(),
+            };
+            let column = inputs.div_ceil(per_lane).saturating_add(3);
             outputs.saturating_mul(column).saturating_mul(4)
         };
         let all = products(architecture);
@@ -175,4 +191,33 @@ fn refusal(
         ),
         None => format!("{}, or take a smaller model", remedies::more_memory()),
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn single_precision_on_tiles_needs_as_much_as_bfloat16() {
+        let folder = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../fixtures/models/all-MiniLM-L6-v2"
+        );
+        let architecture = Architecture::read(Path::new(folder)).unwrap();
+        let weights = |fit_tiles: bool, arithmetic| {
+            let stored = StoredWeights {
+                tables: 0,
+                changes: 0,
+                fit_tiles,
+            };
+            Need::of(&architecture, stored, arithmetic, 1).weights
+        };
+        let half = weights(false, Arithmetic::Bf16);
+        assert_eq!(weights(true, Arithmetic::Fp32), half);
+        assert_eq!(weights(true, Arithmetic::Bf16), half);
+        let ratio = weights(false, Arithmetic::Fp32) as f64 / half as f64;
+        assert!((1.9..2.0).contains(&ratio), "{ratio}");
+    }
 }

@@ -7,7 +7,7 @@ use crate::adapter::CheckedAdapter;
 use crate::adapter_settings::Adapter;
 use crate::architecture::Architecture;
 use crate::prepared::PreparedWeights;
-use crate::safetensors::Checkpoint;
+use crate::safetensors::{Checkpoint, Element};
 use crate::tasks::{self, TaskWeights};
 use embedctl_common::error::Result;
 use embedctl_common::hash;
@@ -79,6 +79,16 @@ impl NetworkWeights {
         let adapter = self.adapter.as_ref().map(CheckedAdapter::low_rank_bytes);
         let task = self.task.as_ref().map(|task| task.bytes(&self.checkpoint));
         adapter.or(task).unwrap_or(0)
+    }
+
+    /// Whether all matrices are bfloat16, and stay so.
+    pub(crate) fn are_bf16(&self) -> bool {
+        let mut tensors = self
+            .checkpoint
+            .names()
+            .filter_map(|name| self.checkpoint.get(name));
+        let is_changed = self.adapter.is_some() || self.task.is_some();
+        !is_changed && tensors.all(|it| it.shape().len() < 2 || it.element() == Some(Element::Bf16))
     }
 
     /// Checks that everything read so far came from the files as they were when they were opened.

@@ -136,7 +136,7 @@ pub struct MessageArgs {
 
     /// Show progress: on a terminal, always, or never
     ///
-    /// 'always' prints a line every few seconds if standard error is not a terminal.
+    /// If standard error is not a terminal, 'auto' prints a line a minute, and 'always' one every few seconds.
     #[arg(
         long,
         global = true,
