@@ -223,12 +223,11 @@ impl Corpus {
         last: Option<u64>,
         take: &mut dyn FnMut(&FileRows<'_>) -> bool,
     ) -> Result<()> {
-        let open = |text_field: String| {
+        let open = |texts: InputOptions| {
             let options = InputOptions {
                 format,
-                text_field,
                 max_record_bytes: MAX_ROW_BYTES,
-                ..InputOptions::default()
+                ..texts
             };
             let source = Source::Object(lines.file.clone());
             let reader = RecordReader::open(&[source], options.clone())?;
@@ -236,10 +235,18 @@ impl Corpus {
             let first = reader.next_window()?;
             Ok::<_, Error>((options, reader, first))
         };
-        // A table without the texts is read by its ids alone.
-        let opened = match self.text_field().map(open) {
+        let texts = |text_field| InputOptions {
+            text_field,
+            ..InputOptions::default()
+        };
+        // A table without the texts is read by its ids alone, of whatever type.
+        let ids = || InputOptions {
+            text_template: "{id}".parse().ok(),
+            ..InputOptions::default()
+        };
+        let opened = match self.text_field().map(texts).map(open) {
             Some(Ok(opened)) => Ok(opened),
-            Some(Err(_)) | None => open("id".to_owned()),
+            Some(Err(_)) | None => open(ids()),
         };
         let Ok((options, mut reader, mut window)) = opened else {
             return Ok(());
@@ -279,7 +286,7 @@ impl FileRows<'_> {
     /// Hands over the number of each row, and the way to its fields; false where `take` wants no more.
     fn for_each(&self, take: &mut dyn FnMut(u64, &dyn Fn() -> RowFields) -> bool) -> bool {
         let (window, options) = (self.window, self.options);
-        let is_text = options.text_field != "id";
+        let is_text = options.text_template.is_none();
         for (place, (text, origin)) in window.texts.iter().zip(window.origins()).enumerate() {
             let fields = || RowFields {
                 id: id_of(&options.record_fields(&window.columns, place, text)),

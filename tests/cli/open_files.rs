@@ -37,6 +37,10 @@ fn folders_have_more_parts_than_there_may_be_open_files() {
         code(&run, 0);
         let found: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
         assert_eq!(found["files"].as_array().unwrap().len(), PARTS);
+        let search = sandbox.command(["search", "--json", "--like-row", "77", "-k", "200", format]);
+        let run = limited(&sandbox, &search);
+        code(&run, 0);
+        assert_eq!(run.stdout.lines().count(), PARTS - 1);
         let reuse = format!("new.jsonl -o new.npy --force --stats stats.json --reuse {format}/");
         code(&limited(&sandbox, &sandbox.embed_command(&reuse)), 0);
         assert_eq!(json(&sandbox.path("stats.json"))["reused"], PARTS);

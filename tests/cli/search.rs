@@ -272,6 +272,41 @@ fn pieces_of_a_large_matrix_are_one_answer() {
     }
 }
 
+/// Ids are numbers, texts, or missing, whether the text is kept or not.
+#[test]
+fn ids_of_every_type_name_rows() {
+    let sandbox = Sandbox::new();
+    for ids in [
+        ["7", "8", "9"],
+        ["\"7\"", "\"8\"", "\"9\""],
+        ["7", "8", "null"],
+    ] {
+        let lines = ids.iter().zip(["a cat", "a rug", "interest"]);
+        let lines: String = lines
+            .map(|(id, text)| format!("{{\"id\":{id},\"text\":\"{text}\"}}\n"))
+            .collect();
+        sandbox.write("in.jsonl", lines);
+        for ending in ["parquet", "arrow", "arrows", "jsonl", "jsonl.gz", "npy"] {
+            for keep in ["", "--keep text"] {
+                let out = format!("out.{ending}");
+                code(
+                    &sandbox.embed(&format!("in.jsonl -o {out} --force {keep}")),
+                    0,
+                );
+                let found = hits(&sandbox, &format!("{out} --like-row 8"));
+                let mut rows: Vec<(u64, &Value)> = found
+                    .iter()
+                    .map(|hit| (hit["row"].as_u64().unwrap(), &hit["id"]))
+                    .collect();
+                rows.sort_by_key(|(row, _)| *row);
+                let id = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+                let (first, last) = (id(ids[0]), id(ids[2]));
+                assert_eq!(rows, [(0, &first), (2, &last)], "{out} {keep} {ids:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn people_see_scores_ids_and_texts() {
     let sandbox = Sandbox::new();

@@ -25,6 +25,13 @@ pub struct MatrixRows {
     pub(crate) dtype: Dtype,
 }
 
+/// Of a folder's many parts few may be open at a time.
+impl Drop for MatrixRows {
+    fn drop(&mut self) {
+        self.file.bytes.close();
+    }
+}
+
 /// Fills with the bytes from there on.
 pub(crate) type ReadAt = Box<dyn Fn(u64, &mut [u8]) -> io::Result<()> + Send + Sync>;
 
