@@ -32,6 +32,10 @@ pub struct Provenance<'a> {
     /// The field that the queries of pairs came from; absent where texts were no pairs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
+    /// The field that ids came from; absent where it is `id`, and where there are none. Ids have its name where a field
+    /// `id` is kept beside them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
     /// How texts were cut into chunks; absent where they were not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunking: Option<Chunked>,
@@ -103,6 +107,7 @@ impl<'a> Provenance<'a> {
             settings: VectorSettings::new(model, Some(engine.provider.weights_of(model))),
             text: None,
             query: None,
+            id: None,
             chunking,
             engine,
             rows: RowCounts {

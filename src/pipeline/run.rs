@@ -298,6 +298,7 @@ impl StageThreads {
             chunked,
             text: options.input.text(),
             query: options.input.query(),
+            id: options.input.ids(),
             hashes: self.hashes.clone(),
             files: OnceCell::new(),
             cancel,

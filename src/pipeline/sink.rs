@@ -179,6 +179,8 @@ pub(super) struct ProvenanceBuilder<'c> {
     pub(super) text: Option<String>,
     /// See [`Provenance::query`].
     pub(super) query: Option<String>,
+    /// See [`Provenance::id`].
+    pub(super) id: Option<String>,
     /// The model's files are hashed meanwhile.
     pub(super) hashes: Receiver<Result<ModelProvenance>>,
     pub(super) files: OnceCell<ModelProvenance>,
@@ -226,6 +228,7 @@ impl ProvenanceBuilder<'_> {
         let provenance = Provenance {
             text: self.text.clone(),
             query: self.query.clone(),
+            id: self.id.clone(),
             ..Provenance::new(&self.model, files, &info, self.chunked, counts)
         };
         serde_json::to_value(&provenance)

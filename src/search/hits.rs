@@ -18,6 +18,9 @@ use crate::record::{Origin, RecordFields, Window};
 /// Bytes of a row at most.
 const MAX_ROW_BYTES: usize = 64 << 20;
 
+/// The column of ids, where nothing else has its name.
+const ID: &str = "id";
+
 /// The ending of files of lines, one for each row.
 const LINES: &str = ".jsonl";
 
@@ -235,20 +238,25 @@ impl Corpus {
             let first = reader.next_window()?;
             Ok::<_, Error>((options, reader, first))
         };
-        let texts = |text_field| InputOptions {
-            text_field,
-            ..InputOptions::default()
-        };
-        // A table without the texts is read by its ids alone, of whatever type.
-        let ids = || InputOptions {
-            text_template: "{id}".parse().ok(),
-            ..InputOptions::default()
-        };
-        let opened = match self.text_field().map(texts).map(open) {
-            Some(Ok(opened)) => Ok(opened),
-            Some(Err(_)) | None => open(ids()),
-        };
-        let Ok((options, mut reader, mut window)) = opened else {
+        // The column of ids is called as their field is where a field `id` is kept beside it. A table without the texts is
+        // read by its ids alone, of whatever type.
+        let named = self.made["id"].as_str().map(str::to_owned);
+        let columns = named.into_iter().chain([ID.to_owned()]);
+        let ways = columns.flat_map(|id| {
+            let with_texts = self.text_field().map(|text_field| InputOptions {
+                id_field: Some(id.clone()),
+                text_field,
+                ..InputOptions::default()
+            });
+            let without = InputOptions {
+                text_template: format!("{{{id}}}").parse().ok(),
+                id_field: Some(id),
+                ..InputOptions::default()
+            };
+            with_texts.into_iter().chain([without])
+        });
+        let opened = ways.map(open).find_map(Result::ok);
+        let Some((options, mut reader, mut window)) = opened else {
             return Ok(());
         };
         while let Some(own) = window {
@@ -283,13 +291,19 @@ impl FileRows<'_> {
         self.lines.number(origin.line - 1)
     }
 
+    fn id_of(&self, fields: &RecordFields) -> Option<Value> {
+        let name = self.options.id_field.as_deref()?;
+        let id: Value = serde_json::from_str(&fields.json(name)?).ok()?;
+        Some(id).filter(|id| !id.is_null())
+    }
+
     /// Hands over the number of each row, and the way to its fields; false where `take` wants no more.
     fn for_each(&self, take: &mut dyn FnMut(u64, &dyn Fn() -> RowFields) -> bool) -> bool {
         let (window, options) = (self.window, self.options);
         let is_text = options.text_template.is_none();
         for (place, (text, origin)) in window.texts.iter().zip(window.origins()).enumerate() {
             let fields = || RowFields {
-                id: id_of(&options.record_fields(&window.columns, place, text)),
+                id: self.id_of(&options.record_fields(&window.columns, place, text)),
                 text: is_text.then(|| text.to_owned()),
             };
             if !take(self.number(origin), &fields) {
@@ -299,7 +313,7 @@ impl FileRows<'_> {
         // Rows without their text have an id all the same.
         window.rejects().all(|reject| {
             let fields = || RowFields {
-                id: id_of(&reject.fields),
+                id: self.id_of(&reject.fields),
                 text: None,
             };
             take(self.number(reject.origin), &fields)
@@ -316,7 +330,7 @@ impl FileRows<'_> {
         }
         for reject in self.window.rejects() {
             let fields = RowFields {
-                id: id_of(&reject.fields),
+                id: self.id_of(&reject.fields),
                 text: None,
             };
             if let Some(id) = fields.id_text() {
@@ -335,9 +349,4 @@ impl FileRows<'_> {
         });
         first
     }
-}
-
-fn id_of(fields: &RecordFields) -> Option<Value> {
-    let id: Value = serde_json::from_str(&fields.json("id")?).ok()?;
-    Some(id).filter(|id| !id.is_null())
 }

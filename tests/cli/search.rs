@@ -307,6 +307,41 @@ fn ids_of_every_type_name_rows() {
     }
 }
 
+/// The column of ids has another name where a field `id` is kept beside it.
+#[test]
+fn ids_of_another_field_name_rows() {
+    let sandbox = Sandbox::new();
+    let lines = [(7, "x", "a cat"), (8, "y", "a rug"), (9, "z", "interest")];
+    let lines = lines.map(|(k, id, text)| format!("{}\n", json!({"k": k, "id": id, "text": text})));
+    sandbox.write("in.jsonl", lines.concat());
+    for ending in ["parquet", "arrow", "arrows", "jsonl", "npy"] {
+        for keep in [
+            "",
+            "--keep text",
+            "--keep id",
+            "--keep id,text",
+            "--keep k,id,text",
+            "--keep *",
+        ] {
+            let out = format!("out.{ending}");
+            let line = format!("in.jsonl -o {out} --force --id-field k {keep}");
+            code(&sandbox.embed(&line), 0);
+            let found = hits(&sandbox, &format!("{out} --like-row 8"));
+            let mut ids: Vec<i64> = found
+                .iter()
+                .map(|hit| hit["id"].as_i64().unwrap())
+                .collect();
+            ids.sort_unstable();
+            assert_eq!(ids, [7, 9], "{out} {keep}");
+            let has_text = keep.contains("text") || keep.contains('*');
+            assert!(
+                found.iter().all(|hit| hit["text"].is_string() == has_text),
+                "{out} {keep}"
+            );
+        }
+    }
+}
+
 #[test]
 fn people_see_scores_ids_and_texts() {
     let sandbox = Sandbox::new();

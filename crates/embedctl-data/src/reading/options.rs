@@ -183,6 +183,12 @@ impl InputOptions {
         self.text_template.as_ref()?.first().map(str::to_owned)
     }
 
+    /// The field of ids, for a provenance; `None` for the field `id`, and where there are no ids.
+    #[must_use]
+    pub fn ids(&self) -> Option<String> {
+        self.id_field.clone().filter(|field| field != ID)
+    }
+
     /// The fields of a record that was read: `row` of a window's `columns`, and its `text`. One that was made by a template
     /// is called `template_text`, since its fields are not known any more.
     #[must_use]
