@@ -463,6 +463,7 @@ class Runner:
         self.environment = {**kept, "HOME": os.path.join(folder, "home"), "OMP_NUM_THREADS": "1"}
         if factors.ort:
             self.environment["ORT_DYLIB_PATH"] = factors.ort
+        self.searches = b"  search " in subprocess.run([program, "--help"], capture_output=True, env=self.environment).stdout
         table.environment = self.environment
 
     def call(self, folder, line, log, stdin=None):
@@ -526,6 +527,7 @@ class Runner:
         if max(returned) != code:  # of shards, one has the records that are rejected
             raise Failed(f"exit code {max(returned)}, expected {code}\n{tail(done)}")
         self.check_output(c, expected, folder, done)
+        self.check_search(c, expected, folder, log)
         return False
 
     def check_messages(self, c, done):
@@ -575,6 +577,33 @@ class Runner:
             with open(os.path.join(folder, "rejects.jsonl")) as file:
                 if len(file.readlines()) != expected.rejected:
                     raise Failed("--rejects has another number of lines than records were rejected")
+
+    def check_search(self, c, expected, folder, log):
+        """`search` finds each row that has a vector, with its id and its text, by the id of one of them."""
+        kind, known = oracle.kinds(c)[0], [name for name, _ in expected.columns]
+        form = oracle.out_format(c)
+        is_named = c["out"] == "folder" or c["out"] == "file" and oracle.ENDINGS.get(c["ending"]) == form
+        is_map = kind == "sparse" and c.get("sparse-tokens")
+        if not self.searches or not is_named or is_map or c.get("sample") or kind == "scores" or form == "pgcopy":
+            return
+        name = known[0] if oracle.id_field(c) else "id"
+        text = "chunk_text" if c.get("chunk") else c.get("text-field") or "text"
+        if text not in known or c.get("text-template") and not c.get("chunk"):
+            text = None
+        fields = [(row.get(name), row[text] if text else None) for row, own in zip(expected.rows, expected.texts) if own is not None]
+        ids = [str(id_) for id_, _ in fields]
+        alone = next((place for place, id_ in enumerate(ids) if fields[place][0] is not None and ids.count(id_) == 1), None)
+        if alone is None:
+            return
+        line = ["search", "out" if c["out"] == "folder" else f"out.{c['ending']}", "--json", "-k", "1000", f"--like-row={ids[alone]}"]
+        done = self.call(folder, line + (["--vectors", kind] if len(oracle.kinds(c)) > 1 else []), log)
+        if done.returncode:
+            raise Failed(f"search: exit code {done.returncode}\n{tail(done)}")
+        found = [json.loads(hit) for hit in done.stdout.decode().splitlines()]
+        shown = lambda rows: sorted((str(id_), str(text)) for id_, text in rows)
+        found, wanted = shown((hit["id"], hit["text"]) for hit in found), shown(fields[:alone] + fields[alone + 1:])
+        if found != wanted:
+            raise Failed(f"search finds {found}, expected {wanted}")
 
     def make_old(self, c, expected, broken, folder, log):
         """The earlier output: half of the texts, with the settings that decide vectors, but for `broken` ones."""
