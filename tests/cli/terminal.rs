@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use crate::sandbox::{REAL_MODEL, Sandbox, in_repository};
 use crate::support::program;
@@ -129,8 +130,8 @@ fn messages_are_broken_between_words() {
     }
 }
 
-/// The log of a CI job says how far a run is, once a minute. The clock goes a thousand times as fast; records come until
-/// the second line is there.
+/// The log of a CI job says how far a run is, once a minute. The clock goes 200 times as fast; records come until the
+/// second line is there.
 #[test]
 fn without_a_terminal_progress_is_a_line_a_minute() {
     let name = "without_a_terminal_progress_is_a_line_a_minute";
@@ -140,7 +141,7 @@ fn without_a_terminal_progress_is_a_line_a_minute() {
     let sandbox = Sandbox::new();
     let embed = sandbox.embed_command("- -o out.npy");
     let mut command = Command::new(faketime);
-    command.args(["-f", "+0 x1000"]).arg(embed.get_program());
+    command.args(["-f", "+0 x200"]).arg(embed.get_program());
     command.args(embed.get_args());
     for (name, value) in embed.get_envs() {
         match value {
@@ -150,6 +151,8 @@ fn without_a_terminal_progress_is_a_line_a_minute() {
     }
     command.current_dir(embed.get_current_dir().expect("a folder"));
     command.stdin(Stdio::piped()).stderr(Stdio::piped());
+    let is_progress = |line: &str| line.ends_with(" tokens/s") && !line.starts_with("embedded");
+    let began = Instant::now();
     let mut child = command.spawn().unwrap();
     let mut records = child.stdin.take().unwrap();
     let told = BufReader::new(child.stderr.take().unwrap());
@@ -157,7 +160,7 @@ fn without_a_terminal_progress_is_a_line_a_minute() {
     let reader = std::thread::spawn(move || {
         let lines = told.lines().map(|line| line.unwrap());
         let tell = |line: &String| {
-            if line.ends_with(" tokens/s") && !line.starts_with("embedded") {
+            if is_progress(line) {
                 let _ = sender.send(());
             }
         };
@@ -177,19 +180,11 @@ fn without_a_terminal_progress_is_a_line_a_minute() {
     let status = child.wait().unwrap();
     let lines = reader.join().unwrap();
     assert!(status.success(), "{lines:?}");
-    let first = lines.first().expect("a line of progress");
-    assert!(
-        first.contains(" rows, ") && first.contains(" rows/s"),
-        "{lines:?}"
-    );
+    let mut told = lines.iter().filter(|line| is_progress(line));
+    let first = told.next().expect("a line of progress");
+    assert!(first.contains(" rows, "), "{first}");
+    assert!(first.contains(" rows/s"), "{first}");
     // As many lines as minutes have passed, or a few fewer where a batch lasted longer.
-    let took = lines
-        .iter()
-        .find_map(|line| line.split_once(" in ")?.1.split_once(" min"));
-    let took: usize = took.expect("a time in minutes").0.parse().unwrap();
-    let lines_of_progress = lines
-        .iter()
-        .filter(|line| line.ends_with(" tokens/s") && !line.starts_with("embedded"))
-        .count();
-    assert!((2..=took).contains(&lines_of_progress), "{lines:?}");
+    let passed = began.elapsed().as_secs_f64() * 200.0 / 60.0;
+    assert!(((1 + told.count()) as f64) < passed + 1.0, "{lines:?}");
 }
