@@ -5,7 +5,8 @@
 
 A covering array of cases holds every pair (with `--triples` every triple of the options about rows and columns). Each
 run is either refused, by a rule of the oracle, with a documented exit code and no output; or its output equals the
-oracle's, row by row. A failing case is printed as the command lines that show it, and as JSON for `--case`.
+oracle's, row by row, and `search` finds its rows with their ids and texts. A failing case is printed as the command
+lines that show it, and as JSON for `--case`.
 
 With `--older` PROGRAM may be of another commit: options and values that its `--help` does not list are left out.
 """
