@@ -416,7 +416,9 @@ fn a_limit_on_addresses_counts_and_the_precision_that_fits_is_named() {
     let line = "embed texts.txt --provider native --threads 1 -m model -o out.npy";
     let mut shell = Command::new("sh");
     shell.args(["-c", "ulimit -v 3600000; exec \"$0\" \"$@\""]);
-    let command = sandbox.command(line.split(' '));
+    let mut command = sandbox.command(line.split(' '));
+    // Tiles would need half of it.
+    command.env("EMBEDCTL_CPU", "portable");
     shell
         .arg(command.get_program())
         .args(command.get_args())
@@ -456,13 +458,17 @@ fn a_dry_run_says_how_much_memory_the_model_takes() {
     };
     let program = run("int8");
     let weights = wide(&sandbox, 1024, 4096, 2, false);
-    for (precision, bytes) in [("fp32", 4), ("int16", 2), ("int8", 1)] {
+    for (precision, mut bytes) in [("fp32", 4), ("int16", 2), ("int8", 1)] {
         let line = line(precision);
         let output = sandbox.command(line.split_whitespace()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(0), "{said}");
         let found: Value = serde_json::from_slice(&output.stdout).unwrap();
         let memory = found["memory"].as_u64().unwrap();
+        // Tiles multiply these weights as they are stored, in bfloat16.
+        if precision == "fp32" && found["engine"]["version"].as_str().unwrap().contains("amx") {
+            bytes = 2;
+        }
         assert!(memory >= weights * bytes, "{precision}: {memory}");
         assert!(found["memory_left"].as_u64() > Some(memory), "{found}");
         let taken = run(precision).saturating_sub(program);

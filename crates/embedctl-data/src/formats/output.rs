@@ -6,9 +6,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::json_columns::check_json_type;
-use super::matrix::MatrixRows;
 use crate::record::SourceNames;
-use crate::vectors::{ChosenRows, RecordedColumns, TakeBatch, TakeVector, in_order};
+use crate::vectors::{ChosenRows, MatrixRows, RecordedColumns, TakeBatch, TakeVector, in_order};
 use crate::writing::encoding::VectorEncoding;
 use crate::writing::made;
 use crate::writing::refused::RefusedValue;

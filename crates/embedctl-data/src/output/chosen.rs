@@ -9,10 +9,9 @@ use ::parquet::arrow::ArrowWriter;
 use ::parquet::errors::ParquetError;
 use tempfile::TempDir;
 
-use crate::formats::matrix::MatrixRows;
 use crate::vectors::columns::places;
 use crate::vectors::{
-    ChosenRows, RecordedColumn, RecordedColumns, TakeRow, no_such_vectors, unreadable,
+    ChosenRows, MatrixRows, RecordedColumn, RecordedColumns, TakeRow, no_such_vectors, unreadable,
 };
 use crate::writing::format::OutputFormat;
 use crate::writing::quantize::Dtype;

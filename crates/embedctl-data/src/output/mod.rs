@@ -14,8 +14,7 @@ mod recorded;
 #[path = "output_tests/mod.rs"]
 pub(crate) mod tests;
 
-pub use crate::formats::matrix::MatrixRows;
-pub use crate::vectors::{StoredVector, TakeVector};
+pub use crate::vectors::{MatrixRows, StoredVector, TakeVector};
 pub use crate::writing::background::BackgroundWriter;
 pub use crate::writing::calibration::Calibration;
 pub use crate::writing::format::{Compression, OutputFacts, OutputFormat, RowTexts, VectorShape};

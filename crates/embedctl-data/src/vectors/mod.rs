@@ -3,12 +3,14 @@
 
 pub(crate) mod columns;
 pub(crate) mod lists;
+pub(crate) mod matrix;
 mod rows;
 
 use std::error::Error as StdError;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+pub use matrix::MatrixRows;
 pub(crate) use rows::{ChosenRows, TakeRow, no_such_vectors, runs};
 
 use serde_json::Value;

@@ -9,10 +9,8 @@ mod write;
 
 use std::io::Read;
 
-pub use rows::MatrixRows;
-
 use super::output::{OutputSpec, WriterParts};
-use crate::vectors::{ChosenRows, RecordedColumns, TakeBatch, TakeVector, in_order};
+use crate::vectors::{ChosenRows, MatrixRows, RecordedColumns, TakeBatch, TakeVector, in_order};
 use crate::writing::writer::VectorWriter;
 use arrow::array::{ArrayRef, RecordBatch};
 use embedctl_common::error::{Error, Result};
@@ -89,7 +87,7 @@ impl OutputSpec for MatrixOutput {
     }
 
     fn matrix(&self, file: &Readable) -> Result<Option<MatrixRows>> {
-        MatrixRows::open(file, *self)
+        rows::open(file, *self)
     }
 
     fn read_columns(

@@ -2,10 +2,8 @@
 
 use std::io::Read;
 
-use half::f16;
-use half::slice::HalfFloatSliceExt;
-
 use super::MatrixOutput;
+use crate::vectors::matrix::widen;
 use crate::vectors::{StoredVector, TakeVector, array, ended, failed, in_order, unreadable};
 use crate::writing::quantize::Dtype;
 use embedctl_common::error::{Error, Result};
@@ -101,35 +99,6 @@ pub(super) fn row_bytes(file: &Readable, rows: u64, width: u64, dtype: Dtype) ->
     let wide = |size: &usize| *size <= MAX_BYTES && (*size > 0 || rows == 0);
     size.filter(wide)
         .ok_or_else(|| unreadable(file.path(), format!("its vectors would be {width} wide")))
-}
-
-/// Appends elements of a file as float32.
-pub(super) fn widen(dtype: Dtype, bytes: &[u8], values: &mut Vec<f32>) {
-    match dtype {
-        Dtype::F16 => append_halves(bytes, values),
-        Dtype::Int8 => append(bytes, values, |[one]| f32::from(one.cast_signed())),
-        Dtype::Uint8 => append(bytes, values, |[one]| f32::from(one)),
-        _ => append(bytes, values, f32::from_le_bytes),
-    }
-}
-
-fn append<const N: usize>(bytes: &[u8], values: &mut Vec<f32>, read: impl Fn([u8; N]) -> f32) {
-    let (numbers, _) = bytes.as_chunks::<N>();
-    values.extend(numbers.iter().map(|number| read(*number)));
-}
-
-/// Many at a time, as a processor converts them.
-fn append_halves(bytes: &[u8], values: &mut Vec<f32>) {
-    let mut halves = [f16::ZERO; 64];
-    let (numbers, _) = bytes.as_chunks::<2>();
-    for part in numbers.chunks(halves.len()) {
-        for (half, number) in halves.iter_mut().zip(part) {
-            *half = f16::from_le_bytes(*number);
-        }
-        let before = values.len();
-        values.resize(before + part.len(), 0.0);
-        halves[..part.len()].convert_to_f32_slice(&mut values[before..]);
-    }
 }
 
 fn matrix(
