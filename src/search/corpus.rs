@@ -146,17 +146,17 @@ impl Corpus {
             )));
         }
         let (found, rows) = nearest(queries, &self.decoder, most, besides, |feed| {
-            let mut widths = Widths::default();
+            let mut width = KnownWidth::default();
             for file in &self.files {
                 match self.matrix(file)? {
                     Some(matrix) if matrix.rows() > 0 => {
-                        widths.check(self, file, matrix.width())?;
+                        width.check(self, file, matrix.width())?;
                         feed.matrix(matrix, file.first, cancel)?;
                     }
                     Some(_) => {}
                     None => {
                         let take = &mut |number, row: RowVector<'_>| feed.row(number, row);
-                        self.for_each_of(file, &mut widths, cancel, take)?;
+                        self.for_each_of(file, &mut width, cancel, take)?;
                     }
                 }
             }
@@ -178,7 +178,7 @@ impl Corpus {
         let file = &self.files[place.saturating_sub(1)];
         let own = wanted - file.first;
         if let Some(matrix) = self.matrix(file)? {
-            Widths::default().check(self, file, matrix.width())?;
+            KnownWidth::default().check(self, file, matrix.width())?;
             if own < matrix.rows() {
                 let (mut room, mut stored, mut elements) = Default::default();
                 matrix.read(own..own + 1, &mut room, &mut stored)?;
@@ -196,7 +196,7 @@ impl Corpus {
                 // Ends the reading: what follows is not wanted.
                 Err(Error::internal("the row was found"))
             };
-            let read = self.for_each_of(file, &mut Widths::default(), cancel, take);
+            let read = self.for_each_of(file, &mut KnownWidth::default(), cancel, take);
             if found.is_none() {
                 read?;
             }
@@ -269,9 +269,9 @@ impl Corpus {
 
     /// Hands over each row that has a vector, as it is stored, elements of bytes from 0 on.
     pub(super) fn for_each(&self, cancel: &CancelToken, take: &mut TakeStored<'_>) -> Result<()> {
-        let mut widths = Widths::default();
+        let mut width = KnownWidth::default();
         for file in &self.files {
-            self.for_each_of(file, &mut widths, cancel, take)?;
+            self.for_each_of(file, &mut width, cancel, take)?;
         }
         Ok(())
     }
@@ -280,13 +280,13 @@ impl Corpus {
     fn for_each_of(
         &self,
         file: &CorpusFile,
-        widths: &mut Widths,
+        width: &mut KnownWidth,
         cancel: &CancelToken,
         take: &mut TakeStored<'_>,
     ) -> Result<()> {
         let mut check = |file: &CorpusFile, own: usize| match cancel.is_cancelled() {
             true => Err(Error::interrupted()),
-            false => widths.check(self, file, own),
+            false => width.check(self, file, own),
         };
         let is_counted = file.format.facts().lengths().is_some();
         let read = match self.stored.is_one_per_row() {
@@ -409,14 +409,12 @@ impl Corpus {
 
 /// The number of elements that the vectors read so far have.
 #[derive(Default)]
-struct Widths {
-    known: Option<usize>,
-}
+struct KnownWidth(Option<usize>);
 
-impl Widths {
+impl KnownWidth {
     /// Checks that another vector has as many as the others, and as the provenance says.
     fn check(&mut self, corpus: &Corpus, file: &CorpusFile, own: usize) -> Result<()> {
-        let known = *self.known.get_or_insert(own);
+        let known = *self.0.get_or_insert(own);
         let dimensions = corpus.decoder.dimensions(own);
         let is_known = corpus.dimensions.is_none_or(|it| Some(it) == dimensions);
         if known == own && dimensions.is_some() && is_known {

@@ -195,7 +195,7 @@ fn sparse_dot(query: &[f32], row: SparseRow<'_>) -> f32 {
 }
 
 /// What a thread compares next.
-enum Work {
+enum SearchWork {
     Rows(Batch),
     Stripe(Stripe),
 }
@@ -218,8 +218,8 @@ struct Stripe {
 pub(super) type TakeStored<'a> = dyn FnMut(u64, RowVector<'_>) -> Result<()> + 'a;
 
 /// Hands rows to the threads that compare them.
-pub(super) struct Feed {
-    sender: Sender<Work>,
+pub(super) struct RowFeed {
+    sender: Sender<SearchWork>,
     /// Room is used again: the first touch of fresh memory costs as much as a comparison.
     emptied: Receiver<Batch>,
     batch: Option<Batch>,
@@ -227,7 +227,7 @@ pub(super) struct Feed {
     rows: u64,
 }
 
-impl Feed {
+impl RowFeed {
     /// A row as it is stored, with its number in the output.
     pub fn row(&mut self, number: u64, row: RowVector<'_>) -> Result<()> {
         self.rows += 1;
@@ -242,7 +242,7 @@ impl Feed {
         let is_full =
             own.numbers.len() >= BATCH_ROWS || own.rows.bytes() >= BATCH_NUMBERS * size_of::<f32>();
         match self.batch.take_if(|_| is_full) {
-            Some(full) => self.send(Work::Rows(full)),
+            Some(full) => self.send(SearchWork::Rows(full)),
             None => Ok(()),
         }
     }
@@ -258,7 +258,7 @@ impl Feed {
                 return Err(Error::interrupted());
             }
             let end = matrix.rows().min(start + most);
-            self.send(Work::Stripe(Stripe {
+            self.send(SearchWork::Stripe(Stripe {
                 matrix: Arc::clone(&matrix),
                 rows: start..end,
                 first,
@@ -271,12 +271,12 @@ impl Feed {
     /// The last rows; how many there were.
     fn end(mut self) -> Result<u64> {
         if let Some(last) = self.batch.take() {
-            self.send(Work::Rows(last))?;
+            self.send(SearchWork::Rows(last))?;
         }
         Ok(self.rows)
     }
 
-    fn send(&self, work: Work) -> Result<()> {
+    fn send(&self, work: SearchWork) -> Result<()> {
         let stopped = |_| Error::internal("the threads of a search have ended");
         self.sender.send(work).map_err(stopped)
     }
@@ -321,10 +321,10 @@ impl Comparer<'_> {
     }
 
     /// Compares what comes; room of batches goes back.
-    fn run(mut self, work: Receiver<Work>, done: &Sender<Batch>) -> Result<Vec<Best>> {
+    fn run(mut self, work: Receiver<SearchWork>, done: &Sender<Batch>) -> Result<Vec<Best>> {
         for work in work {
             match work {
-                Work::Rows(mut batch) => {
+                SearchWork::Rows(mut batch) => {
                     for (row, vector) in batch.numbers.iter().zip(batch.rows.iter()) {
                         self.row(*row, vector);
                     }
@@ -332,7 +332,7 @@ impl Comparer<'_> {
                     batch.rows.clear();
                     let _ = done.try_send(batch);
                 }
-                Work::Stripe(stripe) => self.stripe(&stripe)?,
+                SearchWork::Stripe(stripe) => self.stripe(&stripe)?,
             }
         }
         Ok(self.best)
@@ -356,11 +356,11 @@ pub(super) fn nearest(
     decoder: &Decoder,
     most: usize,
     besides: Option<u64>,
-    read: impl FnOnce(&mut Feed) -> Result<()>,
+    read: impl FnOnce(&mut RowFeed) -> Result<()>,
 ) -> Result<(Vec<Vec<Neighbour>>, u64)> {
     let prepared = Prepared::of(queries)?;
     let threads = usable_cores();
-    let (sender, receiver) = bounded::<Work>(2 * threads);
+    let (sender, receiver) = bounded::<SearchWork>(2 * threads);
     let (done, emptied) = bounded::<Batch>(3 * threads);
     let mut best: Vec<Vec<Neighbour>> = vec![Vec::new(); queries.len()];
     let rows = std::thread::scope(|scope| {
@@ -380,7 +380,7 @@ pub(super) fn nearest(
             workers.push(spawn_scoped(scope, "search", run)?);
         }
         drop(receiver);
-        let mut feed = Feed {
+        let mut feed = RowFeed {
             sender,
             emptied,
             batch: None,
