@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::setting::{BATCH_TOKENS, DEVICE};
@@ -11,7 +12,7 @@ use embedctl_cuda::{
     Card, Element, Encoder, EncoderOptions, EncoderWorker, LIBRARIES, Libraries, Pooling,
     PoolingMode as Mode,
 };
-use embedctl_native::{Encoder as NativeEncoder, PlainNetwork, Rows};
+use embedctl_native::{Encoder as NativeEncoder, PlainNetwork, PlainTable, Rows};
 
 use crate::batch::Batch;
 use crate::engine::native::refuse_unseen;
@@ -33,15 +34,12 @@ const NAME: &str = embedctl_cuda::NAME;
 /// The engine's name among those that were passed over.
 pub(super) const CANDIDATE: &str = "cuda.engine=own";
 
-/// Batches for a card: as many tokens as keep it busy.
+/// Batches for a card: as many tokens as keep it busy. The algorithms of products are measured on as many.
 const TOKENS: usize = 32_768;
 const ROWS: usize = 8_192;
 
-/// Tokens on which the algorithms of products are measured.
-const MEASURED: usize = 8_192;
-
-/// Workers: while the card computes one's batch, the other prepares the next.
-const WORKERS: usize = 2;
+/// Workers: while the card computes one's batch, the others prepare the next. They share its memory.
+const WORKERS: usize = 3;
 
 /// Positions of tables at most. A longer row is an error of its own.
 const MOST_POSITIONS: usize = 1 << 17;
@@ -124,22 +122,32 @@ pub(super) fn open(
     let (libraries, library) = libraries(cancel)?;
     let card = Card::open(libraries, number)?;
     let network = PlainNetwork::open(model.network(), model.adapter())?;
-    let encoder = Encoder::open(
-        &network,
-        &card,
-        &EncoderOptions {
-            element,
-            tf32,
-            longest: model.config.max_length.clamp(1, MOST_POSITIONS),
-            terms: model.config.kind.sparse().and_then(|sparse| sparse.terms),
-            // A choice that is not kept could be another one in the next run.
-            measured_tokens: options.weights_cache.as_ref().map_or(0, |_| MEASURED),
-            cache: options
-                .weights_cache
-                .as_ref()
-                .map(|cache| cache.join("cuda")),
-        },
-    )?;
+    let encoder_options = EncoderOptions {
+        element,
+        tf32,
+        longest: model.config.max_length.clamp(1, MOST_POSITIONS),
+        terms: model.config.kind.sparse().and_then(|sparse| sparse.terms),
+        // A choice that is not kept could be another one in the next run.
+        measured_tokens: options.weights_cache.as_ref().map_or(0, |_| TOKENS),
+        cache: options
+            .weights_cache
+            .as_ref()
+            .map(|cache| cache.join("cuda")),
+    };
+    let sample = Sample::of(model, &network)?;
+    // The processor computes the sample while the card is made ready.
+    let (encoder, exact) = thread::scope(|scope| {
+        let exact = sample
+            .as_ref()
+            .map(|sample| scope.spawn(|| sample.states_here(model)));
+        let encoder = Encoder::open(&network, &card, &encoder_options);
+        let exact = exact.map(|thread| {
+            let panicked = |_| Err(Error::internal("the check's thread has panicked"));
+            thread.join().unwrap_or_else(panicked)
+        });
+        (encoder, exact)
+    });
+    let encoder = encoder?;
     refuse_unseen(model, |length| encoder.takes_unseen(length))?;
     let tokens = fitting_tokens(&card, &encoder, options)?;
     let own_options = options.provider_options.iter();
@@ -171,7 +179,10 @@ pub(super) fn open(
         encoder,
         tokens,
     };
-    let cosine = engine.check(model, float)?;
+    let cosine = match sample.zip(exact) {
+        Some((sample, exact)) => Some(engine.check(&sample, &exact?, float)?),
+        None => None,
+    };
     Ok(Box::new(CudaEngine {
         info: EngineInfo {
             cosine_to_cpu: cosine,
@@ -184,13 +195,9 @@ pub(super) fn open(
 /// Tokens of a batch for which the card has memory.
 fn fitting_tokens(card: &Card, encoder: &Encoder, options: &EngineOptions) -> Result<usize> {
     let (free, _) = card.free_memory()?;
-    let workers = match options.workers {
-        0 => WORKERS,
-        workers => workers,
-    };
     let mut tokens = options.batch_tokens.unwrap_or(TOKENS);
     // A tenth is left to others, and to what the driver needs itself.
-    let fits = |tokens: usize| tokens * workers * encoder.token_bytes() <= free - free / 10;
+    let fits = |tokens: usize| tokens * encoder.token_bytes() <= free - free / 10;
     while !fits(tokens) && tokens > 256 {
         tokens /= 2;
     }
@@ -199,7 +206,7 @@ fn fitting_tokens(card: &Card, encoder: &Encoder, options: &EngineOptions) -> Re
     }
     let reason = format!(
         "batches need {} of the card's memory, and {} are free behind the weights",
-        encoder.need(tokens, workers),
+        encoder.need(tokens),
         size::words(free as u64)
     );
     Err(
@@ -250,21 +257,21 @@ struct CudaEngine {
     tokens: usize,
 }
 
-impl CudaEngine {
-    /// The least cosine between vectors of a sample here and on the processor; `None` where the model is too large to be
-    /// loaded a second time.
-    fn check(&self, model: &Model, float: FloatType) -> Result<Option<f64>> {
+/// Rows on which the card is compared with the processor.
+struct Sample {
+    batch: Batch,
+}
+
+impl Sample {
+    /// Rows of a few lengths; `None` where the model is too large to be loaded a second time.
+    fn of(model: &Model, network: &PlainNetwork) -> Result<Option<Self>> {
         const LENGTHS: [usize; 3] = [160, 61, 3];
-        let least = match float {
-            FloatType::F32 => 0.999_9,
-            FloatType::F16 => 0.999,
-            FloatType::Bf16 => 0.98,
-        };
         let files = model.checkpoint.as_ref().map(|it| it.files.as_slice());
         if stored_bytes(files.unwrap_or_default()) > MOST_CHECKED {
             return Ok(None);
         }
-        let rows = self.encoder.token_rows().max(1) as u32;
+        let (rows, ..) = network.table_shape(PlainTable::Tokens)?;
+        let rows = rows.max(1) as u32;
         let mut batch = Batch::default();
         let mut id = 7_u32;
         for length in LENGTHS {
@@ -277,17 +284,29 @@ impl CudaEngine {
                 .collect();
             batch.push(ids, &model.config.frame);
         }
+        Ok(Some(Self { batch }))
+    }
+
+    /// Its token states by the native engine in fp32.
+    fn states_here(&self, model: &Model) -> Result<Vec<f32>> {
+        let (folder, adapter) = (model.network(), model.adapter());
+        let threads = usable_cores();
+        let encoder = NativeEncoder::open(folder, adapter, Arithmetic::Fp32, threads, None)?;
+        Ok(encoder.worker().run(rows_of(&self.batch))?.to_vec())
+    }
+}
+
+impl CudaEngine {
+    /// The least cosine between vectors of a sample here and on the processor, whose states are `exact`.
+    fn check(&self, sample: &Sample, exact: &[f32], float: FloatType) -> Result<f64> {
+        let least = match float {
+            FloatType::F32 => 0.999_9,
+            FloatType::F16 => 0.999,
+            FloatType::Bf16 => 0.98,
+        };
+        let batch = &sample.batch;
         let mut worker = self.encoder.worker()?;
-        let rows = rows_of(&batch);
-        let ours = worker.run(rows)?.to_vec();
-        let exact = NativeEncoder::open(
-            model.network(),
-            model.adapter(),
-            Arithmetic::Fp32,
-            usable_cores(),
-            None,
-        )?;
-        let exact = exact.worker().run(rows)?.to_vec();
+        let ours = worker.run(rows_of(batch))?;
         let width = self.encoder.width();
         let mut worst = 1.0_f64;
         for row in 0..batch.rows() {
@@ -301,11 +320,11 @@ impl CudaEngine {
                 }
                 vector
             };
-            let cosine = Cosine::between(&of(&ours), &of(&exact));
+            let cosine = Cosine::between(&of(ours), &of(exact));
             worst = if cosine >= worst { worst } else { cosine };
         }
         if worst >= least {
-            return Ok(Some((worst * 1e5).round() / 1e5));
+            return Ok((worst * 1e5).round() / 1e5);
         }
         let reason = format!(
             "the card computes this model wrongly: a sample's vector has the cosine {worst:.5} to the same one from the processor"

@@ -116,8 +116,8 @@ KERNEL(128, attend_any, AttendArguments) {
 // Bytes from token to token in shared memory: an odd number of pieces of 16 bytes, so that the eight rows of a matrix lie
 // in different banks.
 constexpr int TOKEN_BYTES = HEAD * 2 + 16;
-// Keys that a warp takes at a time, in sixteens: scores, queries and output share the registers.
-constexpr int SIXTEENS = HEAD <= 32 ? 6 : HEAD <= 64 ? 4 : HEAD <= 128 ? 4 : 1;
+// Keys that a warp takes at a time at most, in sixteens: scores, queries and output share the registers.
+constexpr int SIXTEENS = HEAD <= 128 ? 4 : 1;
 
 // A warp's 16 queries of one head, and what they have gathered.
 template <bool HAS_EXTRAS> struct WarpQueries {
@@ -150,72 +150,105 @@ template <bool HAS_EXTRAS> struct WarpQueries {
     sum[0] = sum[1] = 0.0f;
   }
 
-  // Adds `count` sixteens of keys, of which the first is key `key` of the row and lies at place `at` of shared memory.
+  // Adds `count` sixteens of keys, SIXTEENS at most, of which the first is key `key` of the row and lies at place `at` of
+  // shared memory. The parts have a number of keys that the compiler knows, so that nothing in them branches.
   DEVICE void add(const AttendArguments &a, const Work &work, int head, unsigned keys, unsigned values, int at, int key, int count) {
-    float s[2 * SIXTEENS][4];
-    UNROLL
-    for (int j = 0; j < SIXTEENS; j++)
-      if (j < count) {
-        for (int i = 0; i < 4; i++) s[2 * j][i] = s[2 * j + 1][i] = 0.0f;
-        const unsigned from = keys + (at + j * 16 + (lane & 7) + (lane >> 4) * 8) * TOKEN_BYTES + ((lane >> 3) & 1) * 16;
-        UNROLL
-        for (int k = 0; k < HEAD / 16; k++) {
-          unsigned b[4];
-          load_rows(b, from + k * 32);
-          multiply(s[2 * j], q[k], b[0], b[1]);
-          multiply(s[2 * j + 1], q[k], b[2], b[3]);
-        }
+    if constexpr (SIXTEENS >= 4)
+      if (count >= 4) {
+        add_some<4>(a, work, head, keys, values, at, key);
+        return;
       }
-    const int end = key + count * 16;
-    const bool hides = end > work.seen || end - 1 - query > a.after || query + 15 - key > a.before;
-    const float factor = a.scale * 1.442695041f;
-    if (HAS_EXTRAS || hides) {
+    if constexpr (SIXTEENS >= 2)
+      if (count >= 2) {
+        add_some<2>(a, work, head, keys, values, at, key);
+        at += 32;
+        key += 32;
+        count -= 2;
+      }
+    if (count) add_some<1>(a, work, head, keys, values, at, key);
+  }
+
+  template <int COUNT> DEVICE void add_some(const AttendArguments &a, const Work &work, int head, unsigned keys, unsigned values, int at, int key) {
+    float s[2 * COUNT][4];
+    const unsigned from_keys = keys + (at + (lane & 7) + (lane >> 4) * 8) * TOKEN_BYTES + ((lane >> 3) & 1) * 16;
+    UNROLL
+    for (int n = 0; n < 2 * COUNT; n++)
       UNROLL
-      for (int n = 0; n < 2 * SIXTEENS; n++)
-        if (n < 2 * count)
-          for (int i = 0; i < 4; i++) {
-            const int one = key + n * 8 + column + (i & 1), by = query + row + (i >> 1) * 8;
-            if (HAS_EXTRAS) s[n][i] = whole_score(a, s[n][i], head, by, one, work.seen);
-            else if (one >= work.seen || by - one > a.before || one - by > a.after) s[n][i] = -INFINITY;
-          }
+      for (int i = 0; i < 4; i++) s[n][i] = 0.0f;
+    UNROLL
+    for (int k = 0; k < HEAD / 16; k++)
+      UNROLL
+      for (int j = 0; j < COUNT; j++) {
+        unsigned b[4];
+        load_rows(b, from_keys + j * 16 * TOKEN_BYTES + k * 32);
+        multiply(s[2 * j], q[k], b[0], b[1]);
+        multiply(s[2 * j + 1], q[k], b[2], b[3]);
+      }
+    if constexpr (HAS_EXTRAS) {
+      for (int n = 0; n < 2 * COUNT; n++)
+        for (int i = 0; i < 4; i++)
+          s[n][i] = whole_score(a, s[n][i], head, query + row + (i >> 1) * 8, key + n * 8 + column + (i & 1), work.seen);
+    } else {
+      hide<COUNT>(a, work, key, s);
     }
-    float scale = HAS_EXTRAS ? 1.0f : factor, kept[2], base[2];
+    const float scale = HAS_EXTRAS ? 1.0f : a.scale * 1.442695041f;
+    float kept[2], base[2];
     UNROLL
     for (int half = 0; half < 2; half++) {
       float highest = most[half];
       UNROLL
-      for (int n = 0; n < 2 * SIXTEENS; n++)
-        if (n < 2 * count) highest = fmaxf(highest, fmaxf(s[n][2 * half], s[n][2 * half + 1]));
+      for (int n = 0; n < 2 * COUNT; n++) highest = fmaxf(highest, fmaxf(s[n][2 * half], s[n][2 * half + 1]));
       highest = fmaxf(highest, lane_xor(highest, 1));
       highest = fmaxf(highest, lane_xor(highest, 2));
       base[half] = highest == -INFINITY ? 0.0f : highest * scale;
-      kept[half] = power_of_two(most[half] * scale - base[half]);
+      kept[half] = power_of_two(fmaf(most[half], scale, -base[half]));
       most[half] = highest;
       sum[half] *= kept[half];
     }
     UNROLL
     for (int n = 0; n < HEAD / 8; n++)
+      UNROLL
       for (int i = 0; i < 4; i++) out[n][i] *= kept[i >> 1];
     UNROLL
-    for (int j = 0; j < SIXTEENS; j++)
-      if (j < count) {
-        UNROLL
-        for (int n = 2 * j; n < 2 * j + 2; n++)
-          for (int i = 0; i < 4; i++) {
-            s[n][i] = power_of_two(fmaf(s[n][i], scale, -base[i >> 1]));
-            sum[i >> 1] += s[n][i];
-          }
-        const unsigned p[4] = {pair_of(s[2 * j][0], s[2 * j][1]), pair_of(s[2 * j][2], s[2 * j][3]),
-                               pair_of(s[2 * j + 1][0], s[2 * j + 1][1]), pair_of(s[2 * j + 1][2], s[2 * j + 1][3])};
-        const unsigned from = values + (at + j * 16 + (lane & 15)) * TOKEN_BYTES + (lane >> 4) * 16;
-        UNROLL
-        for (int n = 0; n < HEAD / 16; n++) {
-          unsigned b[4];
-          load_columns(b, from + n * 32);
-          multiply(out[2 * n], p, b[0], b[1]);
-          multiply(out[2 * n + 1], p, b[2], b[3]);
-        }
+    for (int n = 0; n < 2 * COUNT; n++)
+      UNROLL
+      for (int i = 0; i < 4; i++) {
+        s[n][i] = power_of_two(fmaf(s[n][i], scale, -base[i >> 1]));
+        sum[i >> 1] += s[n][i];
       }
+    const unsigned from_values = values + (at + (lane & 15)) * TOKEN_BYTES + (lane >> 4) * 16;
+    UNROLL
+    for (int j = 0; j < COUNT; j++) {
+      const unsigned p[4] = {pair_of(s[2 * j][0], s[2 * j][1]), pair_of(s[2 * j][2], s[2 * j][3]),
+                             pair_of(s[2 * j + 1][0], s[2 * j + 1][1]), pair_of(s[2 * j + 1][2], s[2 * j + 1][3])};
+      UNROLL
+      for (int n = 0; n < HEAD / 16; n++) {
+        unsigned b[4];
+        load_columns(b, from_values + j * 16 * TOKEN_BYTES + n * 32);
+        multiply(out[2 * n], p, b[0], b[1]);
+        multiply(out[2 * n + 1], p, b[2], b[3]);
+      }
+    }
+  }
+
+  // Scores of keys that a query does not see become -infinity. Of most keys all are seen.
+  template <int COUNT> DEVICE void hide(const AttendArguments &a, const Work &work, int key, float (&s)[2 * COUNT][4]) {
+    if (key + COUNT * 16 > work.seen || key + COUNT * 16 - 1 - query > a.after) {
+      int end[2];
+      for (int half = 0; half < 2; half++) end[half] = end_of_keys(a, query + row + 8 * half, work.seen) - key - column;
+      UNROLL
+      for (int n = 0; n < 2 * COUNT; n++)
+        UNROLL
+        for (int i = 0; i < 4; i++) s[n][i] = n * 8 + (i & 1) < end[i >> 1] ? s[n][i] : -INFINITY;
+    }
+    if (query + 15 - key > a.before) {
+      int first[2];
+      for (int half = 0; half < 2; half++) first[half] = first_key(a, query + row + 8 * half) - key - column;
+      UNROLL
+      for (int n = 0; n < 2 * COUNT; n++)
+        UNROLL
+        for (int i = 0; i < 4; i++) s[n][i] = n * 8 + (i & 1) >= first[i >> 1] ? s[n][i] : -INFINITY;
+    }
   }
 
   DEVICE void end(const AttendArguments &a, const Work &work, int head) {
@@ -224,7 +257,7 @@ template <bool HAS_EXTRAS> struct WarpQueries {
       float all = sum[half];
       all += lane_xor(all, 1);
       all += lane_xor(all, 2);
-      const float share = all > 0.0f ? 1.0f / all : 0.0f;
+      const float share = all > 0.0f ? reciprocal(all) : 0.0f;
       const int number = query + row + 8 * half;
       Element *to = static_cast<Element *>(a.out) + (long long)(work.start + number) * a.out_stride + head * a.size + column;
       UNROLL
@@ -237,10 +270,10 @@ template <bool HAS_EXTRAS> struct WarpQueries {
 
 // Starts the copy of `count` keys and values of a key head from key `key` on to shared memory; those that nobody sees, and
 // channels that only fill up the width, become zeros.
-template <int STEP> DEVICE void copy_keys(const AttendArguments &a, const Work &work, int key_head, int key, int count, unsigned keys, unsigned values, int first) {
+DEVICE void copy_keys(const AttendArguments &a, const Work &work, int key_head, int key, int count, unsigned keys, unsigned values) {
   constexpr int PIECES = HEAD / 8;
   const Element *heads = static_cast<const Element *>(a.heads) + key_head * a.size;
-  for (int i = first; i < count * PIECES; i += STEP) {
+  for (int i = THREAD; i < count * PIECES; i += THREADS) {
     const int token = i / PIECES, piece = i % PIECES;
     const bool is_there = key + token < work.seen && piece * 8 < a.size;
     const Element *from = heads + (long long)(work.start + (is_there ? key + token : 0)) * a.stride + (is_there ? piece * 8 : 0);
@@ -250,33 +283,40 @@ template <int STEP> DEVICE void copy_keys(const AttendArguments &a, const Work &
   }
 }
 
-// A row and `together` heads of keys: warps take turns at a head's 16 queries.
+// A row and `together` heads of keys: each warp takes every so manieth task, which is 16 queries of a head.
+constexpr int SHORT_THREADS = 256;
 template <bool HAS_EXTRAS> DEVICE void attend_resident(const AttendArguments &a) {
   SHARED(memory);
   const Work work = a.work[BLOCK_X];
   const int whole = (work.seen + 15) / 16 * 16, first = BLOCK_Y * a.together;
   const unsigned keys = shared_address(memory), values = keys + a.together * whole * TOKEN_BYTES;
   for (int i = 0; i < a.together; i++)
-    copy_keys<128>(a, work, first + i, 0, whole, keys + i * whole * TOKEN_BYTES, values + i * whole * TOKEN_BYTES, THREAD);
+    copy_keys(a, work, first + i, 0, whole, keys + i * whole * TOKEN_BYTES, values + i * whole * TOKEN_BYTES);
   copies_end();
+  const int tiles = (work.length + 15) / 16, tasks = tiles * a.together * a.group, step = THREADS >> 5;
+  // The queries of the first task are read beside the copies.
+  WarpQueries<HAS_EXTRAS> queries;
+  int task = THREAD >> 5, own = task / tiles, query = (task - own * tiles) * 16;
+  if (task < tasks) queries.begin(a, work, first * a.group + own, query);
   copies_wait<0>();
   block_wait();
-  const int tiles = (work.length + 15) / 16, tasks = tiles * a.together * a.group;
-  for (int task = THREAD >> 5; task < tasks; task += 4) {
-    const int own = task / tiles, head = first * a.group + own, query = (task - own * tiles) * 16;
+  while (task < tasks) {
+    const int head = first * a.group + own;
     const unsigned offset = own / a.group * whole * TOKEN_BYTES;
-    WarpQueries<HAS_EXTRAS> queries;
-    queries.begin(a, work, head, query);
     const int last = query + 15 < work.length ? query + 15 : work.length - 1;
     const int end = (end_of_keys(a, last, work.seen) + 15) / 16;
     for (int from = first_key(a, query) / (16 * SIXTEENS) * SIXTEENS; from < end; from += SIXTEENS)
       queries.add(a, work, head, keys + offset, values + offset, from * 16, from * 16, end - from < SIXTEENS ? end - from : SIXTEENS);
     queries.end(a, work, head);
+    task += step;
+    own = task / tiles;
+    query = (task - own * tiles) * 16;
+    if (task < tasks) queries.begin(a, work, first * a.group + own, query);
   }
 }
-KERNEL(128, attend_short, AttendArguments) { attend_resident<false>(a); }
+KERNEL(SHORT_THREADS, attend_short, AttendArguments) { attend_resident<false>(a); }
 #if EXTRAS
-KERNEL(128, attend_short_extras, AttendArguments) { attend_resident<true>(a); }
+KERNEL(SHORT_THREADS, attend_short_extras, AttendArguments) { attend_resident<true>(a); }
 #endif
 
 // 64 queries of a head, 16 a warp: tiles of keys pass through two places of shared memory.
@@ -293,11 +333,11 @@ template <bool HAS_EXTRAS> DEVICE void attend_passing(const AttendArguments &a) 
   int last = work.query + 63;
   last = last < work.length ? last : work.length - 1;
   const int first = first_key(a, work.query) / TILE * TILE, end = end_of_keys(a, last, work.seen);
-  copy_keys<128>(a, work, key_head, first, TILE, keys, values, THREAD);
+  copy_keys(a, work, key_head, first, TILE, keys, values);
   copies_end();
   int place = 0;
   for (int tile = first; tile < end; tile += TILE, place ^= 1) {
-    if (tile + TILE < end) copy_keys<128>(a, work, key_head, tile + TILE, TILE, keys + (place ^ 1) * PLACE, values + (place ^ 1) * PLACE, THREAD);
+    if (tile + TILE < end) copy_keys(a, work, key_head, tile + TILE, TILE, keys + (place ^ 1) * PLACE, values + (place ^ 1) * PLACE);
     copies_end();
     copies_wait<1>();
     block_wait();

@@ -1,7 +1,8 @@
 // The words in which kernels are written, for NVIDIA's compiler. emulator/lanes.h has the same words for a processor.
 //
 // ELEMENT is the type of weights and activations: 0 single precision, 1 half precision, 2 bfloat16. HEAD is the width of
-// an attention head, rounded up to 16 channels. EXTRAS: whether scores are bent or have a bias. No header of CUDA's is included: NVRTC comes without any.
+// an attention head, rounded up to 16 channels. EXTRAS: whether scores are bent or have a bias. NORMS: a bit for each norm that
+// is wanted. No header of CUDA's is included: NVRTC comes without any.
 #define KERNEL(threads, name, Arguments) extern "C" __global__ void __launch_bounds__(threads) name(const Arguments a)
 #define DEVICE __device__ __forceinline__
 #define UNROLL _Pragma("unroll")

@@ -36,26 +36,35 @@ template <int WARPS> DEVICE float token_sum(float value, float *parts) {
   return sum;
 }
 
-// Norm of rows of at most PIECES * WARPS * 256 channels, which stay in registers. What is added afterwards is `base`.
-template <int PIECES, int WARPS> DEVICE void norm_rows(const NormArguments &a) {
+// Norm of rows of at most PIECES * WARPS * 256 channels, which stay in registers. What is added afterwards is `base`. Rows of
+// whole pieces of eight channels have no checks and no branches within them: most of a norm's time is instructions.
+template <int PIECES, int WARPS, bool IS_WHOLE, bool WIDE_IN, bool WIDE_OUT> DEVICE void norm_some(const NormArguments &a) {
   SHARED(memory);
   float *parts = reinterpret_cast<float *>(memory);
   constexpr int STEP = WARPS * 256;
   const int token = WARPS == 1 ? BLOCK_X * 4 + (THREAD >> 5) : BLOCK_X;
   const int first = (WARPS == 1 ? THREAD & 31 : THREAD) * 8;
   if (token >= a.tokens) return;
-  const void *input = row_of(a.input, a.input_is_wide, token, a.input_stride);
+  auto read = [&](const void *row, bool is_wide, int at, float (&v)[8]) {
+    if (!IS_WHOLE) read_row(row, is_wide, at, a.width, v);
+    else if (is_wide) read_wide(static_cast<const float *>(row) + at, v);
+    else read_elements(static_cast<const Element *>(row) + at, v);
+  };
+  const bool wide_in = IS_WHOLE ? WIDE_IN : a.input_is_wide, wide_out = IS_WHOLE ? WIDE_OUT : a.out_is_wide;
+  const void *input = row_of(a.input, wide_in, token, a.input_stride);
   float x[PIECES][8];
   float sum = 0.0f;
   UNROLL
   for (int piece = 0; piece < PIECES; piece++) {
     const int at = first + piece * STEP;
-    if (at < a.width) {
-      read_row(input, a.input_is_wide, at, a.width, x[piece]);
-      UNROLL
-      for (int i = 0; i < 8; i++) sum += x[piece][i];
-    }
+    UNROLL
+    for (int i = 0; i < 8; i++) x[piece][i] = 0.0f;
+    if (at < a.width) read(input, wide_in, at, x[piece]);
   }
+  UNROLL
+  for (int piece = 0; piece < PIECES; piece++)
+    UNROLL
+    for (int i = 0; i < 8; i++) sum += x[piece][i];
   const float share = 1.0f / a.width;
   const float mean = a.is_rms ? 0.0f : token_sum<WARPS>(sum, parts) * share;
   float squares = 0.0f;
@@ -63,43 +72,67 @@ template <int PIECES, int WARPS> DEVICE void norm_rows(const NormArguments &a) {
   for (int piece = 0; piece < PIECES; piece++) {
     const int at = first + piece * STEP;
     UNROLL
-    for (int i = 0; i < 8; i++)
-      if (at + i < a.width) {
-        const float apart = x[piece][i] - mean;
-        squares = fmaf(apart, apart, squares);
-      }
+    for (int i = 0; i < 8; i++) {
+      const float apart = x[piece][i] - mean;
+      if (at + (IS_WHOLE ? 0 : i) < a.width) squares = fmaf(apart, apart, squares);
+    }
   }
   const float factor = 1.0f / sqrtf(token_sum<WARPS>(squares, parts) * share + a.epsilon);
-  void *out = row_of(a.out, a.out_is_wide, token, a.out_stride);
+  void *out = row_of(a.out, wide_out, token, a.out_stride);
   UNROLL
   for (int piece = 0; piece < PIECES; piece++) {
     const int at = first + piece * STEP;
     if (at >= a.width) continue;
     float weight[8], other[8];
-    read_row(a.weight, true, at, a.width, weight);
+    read(a.weight, true, at, weight);
     UNROLL
     for (int i = 0; i < 8; i++) x[piece][i] = (x[piece][i] - mean) * factor * weight[i];
     if (a.bias) {
-      read_row(a.bias, true, at, a.width, other);
+      read(a.bias, true, at, other);
       UNROLL
       for (int i = 0; i < 8; i++) x[piece][i] += other[i];
     }
     if (a.base) {
-      read_row(row_of(a.base, a.out_is_wide, token, a.out_stride), a.out_is_wide, at, a.width, other);
+      read(row_of(a.base, wide_out, token, a.out_stride), wide_out, at, other);
       UNROLL
       for (int i = 0; i < 8; i++) x[piece][i] += other[i];
     }
-    write_row(out, a.out_is_wide, at, a.width, x[piece]);
+    if (!IS_WHOLE) write_row(out, wide_out, at, a.width, x[piece]);
+    else if (wide_out) write_wide(static_cast<float *>(out) + at, x[piece]);
+    else write_elements(static_cast<Element *>(out) + at, x[piece]);
   }
 }
+template <int PIECES, int WARPS> DEVICE void norm_rows(const NormArguments &a) {
+  if (a.width % 8 || a.input_stride % 8 || a.out_stride % 8) norm_some<PIECES, WARPS, false, false, false>(a);
+  else if (a.input_is_wide && a.out_is_wide) norm_some<PIECES, WARPS, true, true, true>(a);
+  else if (a.input_is_wide) norm_some<PIECES, WARPS, true, true, false>(a);
+  else if (a.out_is_wide) norm_some<PIECES, WARPS, true, false, true>(a);
+  else norm_some<PIECES, WARPS, true, false, false>(a);
+}
+#if NORMS & 1
 KERNEL(128, norm_256, NormArguments) { norm_rows<1, 1>(a); }
+#endif
+#if NORMS & 2
 KERNEL(128, norm_512, NormArguments) { norm_rows<2, 1>(a); }
+#endif
+#if NORMS & 4
 KERNEL(128, norm_768, NormArguments) { norm_rows<3, 1>(a); }
+#endif
+#if NORMS & 8
 KERNEL(128, norm_1024, NormArguments) { norm_rows<4, 1>(a); }
+#endif
+#if NORMS & 16
 KERNEL(128, norm_2048, NormArguments) { norm_rows<2, 4>(a); }
+#endif
+#if NORMS & 32
 KERNEL(128, norm_4096, NormArguments) { norm_rows<4, 4>(a); }
+#endif
+#if NORMS & 64
 KERNEL(256, norm_8192, NormArguments) { norm_rows<4, 8>(a); }
+#endif
+#if NORMS & 128
 KERNEL(1024, norm_32768, NormArguments) { norm_rows<4, 32>(a); }
+#endif
 
 // Rows in the other type.
 KERNEL(128, convert, ConvertArguments) {
@@ -177,6 +210,60 @@ KERNEL(128, turn, TurnArguments) {
   else turn_head<1>(a, token, head, lane);
 }
 
+// The same where all channels of a head are turned, or none, and it has a power of two of them: a lane has eight channels, and
+// a warp all heads of a token, so that weights and angles are read once.
+KERNEL(128, turn_whole, TurnArguments) {
+  constexpr int AT_ONCE = 4;
+  const int token = BLOCK_X * 4 + (THREAD >> 5), lane = THREAD & 31;
+  if (token >= a.tokens) return;
+  const int lanes = a.size / 8, at = (lane & (lanes - 1)) * 8, beside = 32 / lanes, heads = a.queries + a.keys;
+  Element *row = static_cast<Element *>(row_of(a.heads, false, token, a.stride)) + at;
+  float cosines[8], sines[8], of_query[8], of_key[8];
+  if (a.pairs) {
+    const float *angles = a.table + ((long long)a.places[token] * a.pairs + (at & (a.pairs - 1))) * 2;
+    const float sign = at < a.pairs ? -1.0f : 1.0f;
+    for (int half = 0; half < 2; half++) {
+      float two[8];
+      read_wide(angles + 8 * half, two);
+      UNROLL
+      for (int i = 0; i < 4; i++) {
+        cosines[4 * half + i] = two[2 * i];
+        sines[4 * half + i] = two[2 * i + 1] * sign;
+      }
+    }
+  }
+  if (a.query_weight) {
+    read_wide(a.query_weight + at, of_query);
+    read_wide(a.key_weight + at, of_key);
+  }
+  for (int from = lane / lanes; from - lane / lanes < heads; from += AT_ONCE * beside) {
+    float v[AT_ONCE][8];
+    UNROLL
+    for (int one = 0; one < AT_ONCE; one++) {
+      for (int i = 0; i < 8; i++) v[one][i] = 0.0f;
+      if (from + one * beside < heads) read_elements(row + (from + one * beside) * a.size, v[one]);
+    }
+    UNROLL
+    for (int one = 0; one < AT_ONCE; one++) {
+      const int head = from + one * beside;
+      if (a.query_weight) {
+        float squares = 0.0f;
+        UNROLL
+        for (int i = 0; i < 8; i++) squares = fmaf(v[one][i], v[one][i], squares);
+        for (int mask = lanes / 2; mask; mask >>= 1) squares += lane_xor(squares, mask);
+        const float factor = 1.0f / sqrtf(squares / a.size + a.epsilon);
+        UNROLL
+        for (int i = 0; i < 8; i++) v[one][i] *= factor * (head < a.queries ? of_query[i] : of_key[i]);
+      }
+      if (a.pairs) {
+        UNROLL
+        for (int i = 0; i < 8; i++) v[one][i] = v[one][i] * cosines[i] + lane_xor(v[one][i], lanes / 2) * sines[i];
+      }
+      if (head < heads) write_elements(row + head * a.size, v[one]);
+    }
+  }
+}
+
 // x by the standard normal distribution, by erfc (Abramowitz and Stegun 7.1.26: within 1.5e-7) where elements have 16 bits.
 DEVICE float gelu(float x) {
 #if ELEMENT == 0
@@ -191,9 +278,9 @@ DEVICE float gelu(float x) {
   return x > 0.0f ? x - tail : -tail;
 #endif
 }
-DEVICE float sigmoid(float x) { return 1.0f / (1.0f + power_of_two(-1.442695041f * x)); }
-DEVICE float activated(float x, int activation) {
-  switch (activation) {
+DEVICE float sigmoid(float x) { return reciprocal(1.0f + power_of_two(-1.442695041f * x)); }
+template <int ACTIVATION> DEVICE float activated(float x) {
+  switch (ACTIVATION) {
     case 0: return gelu(x);
     case 1: return x * sigmoid(2.0f * 0.797884561f * x * fmaf(0.044715f * x, x, 1.0f));
     case 2: return x * sigmoid(1.702f * x);
@@ -203,26 +290,56 @@ DEVICE float activated(float x, int activation) {
   }
 }
 // In place: the first half of a token's values, activated, times the second where they are gated. Gates overflow half
-// precision only where their product does.
-KERNEL(256, activate, ActivateArguments) {
+// precision only where their product does. A thread has two pieces of eight values, which are read beside each other.
+template <int ACTIVATION> DEVICE void activate_some(const ActivateArguments &a) {
   const int pieces = (a.width + 7) / 8;
-  const unsigned index = (unsigned)BLOCK_X * THREADS + THREAD, token = index / pieces;
-  const int at = (int)(index - token * pieces) * 8;
-  if (token >= (unsigned)a.tokens) return;
-  Element *row = static_cast<Element *>(a.values) + (long long)token * a.stride;
+  const unsigned all = (unsigned)a.tokens * pieces, half = (all + 1) / 2, index = (unsigned)BLOCK_X * THREADS + THREAD;
   const bool is_whole = a.width % 8 == 0 && a.stride % 8 == 0;
-  float v[8], factor[8];
-  if (is_whole) {
-    read_elements(row + at, v);
-    if (a.is_gated) read_elements(row + a.width + at, factor);
-    UNROLL
-    for (int i = 0; i < 8; i++) v[i] = activated(v[i], a.activation) * (a.is_gated ? factor[i] : 1.0f);
-    write_elements(row + at, v);
+  if (index >= half) return;
+  Element *row[2];
+  int at[2];
+  UNROLL
+  for (int one = 0; one < 2; one++) {
+    const unsigned piece = index + one * half, token = piece / pieces;
+    at[one] = (int)(piece - token * pieces) * 8;
+    row[one] = piece < all ? static_cast<Element *>(a.values) + (long long)token * a.stride : nullptr;
+  }
+  if (!is_whole) {
+    for (int one = 0; one < 2; one++)
+      if (row[one])
+        for (int i = at[one]; i < a.width && i < at[one] + 8; i++) {
+          const float gate = activated<ACTIVATION>(widened(row[one][i]));
+          row[one][i] = narrowed(a.is_gated ? gate * widened(row[one][a.width + i]) : gate);
+        }
     return;
   }
-  for (int i = at; i < a.width && i < at + 8; i++) {
-    const float gate = activated(widened(row[i]), a.activation);
-    row[i] = narrowed(a.is_gated ? gate * widened(row[a.width + i]) : gate);
+  float v[2][8], factor[2][8];
+  UNROLL
+  for (int one = 0; one < 2; one++)
+    if (row[one]) {
+      read_elements(row[one] + at[one], v[one]);
+      if (a.is_gated) read_elements(row[one] + a.width + at[one], factor[one]);
+    }
+  UNROLL
+  for (int one = 0; one < 2; one++)
+    if (row[one]) {
+      UNROLL
+      for (int i = 0; i < 8; i++) v[one][i] = activated<ACTIVATION>(v[one][i]);
+      if (a.is_gated) {
+        UNROLL
+        for (int i = 0; i < 8; i++) v[one][i] *= factor[one][i];
+      }
+      write_elements(row[one] + at[one], v[one]);
+    }
+}
+KERNEL(256, activate, ActivateArguments) {
+  switch (a.activation) {
+    case 0: return activate_some<0>(a);
+    case 1: return activate_some<1>(a);
+    case 2: return activate_some<2>(a);
+    case 3: return activate_some<3>(a);
+    case 4: return activate_some<4>(a);
+    default: return activate_some<5>(a);
   }
 }
 
@@ -274,14 +391,22 @@ KERNEL(128, pool, PoolArguments) {
       else if (mode == 1) value = states[(long long)(end - 1) * a.width];
       else {
         float sum = mode == 5 ? -INFINITY : 0.0f, lost = 0.0f;
-        for (int token = first; token < end; token++) {
-          float x = states[(long long)token * a.width];
-          if (mode == 5) { sum = x > sum || x != x ? x : sum; continue; }
-          if (mode == 4) x *= (float)(token - first + 1);
-          // What a sum of single precision loses is carried along: rows may have thousands of tokens.
-          const float term = x - lost, next = sum + term;
-          lost = (next - sum) - term;
-          sum = next;
+        // Some at a time, so that they are read beside each other.
+        for (int from = first; from < end; from += 8) {
+          float some[8];
+          UNROLL
+          for (int i = 0; i < 8; i++) some[i] = from + i < end ? states[(long long)(from + i) * a.width] : 0.0f;
+          UNROLL
+          for (int i = 0; i < 8; i++) {
+            if (from + i >= end) continue;
+            float x = some[i];
+            if (mode == 5) { sum = x > sum || x != x ? x : sum; continue; }
+            if (mode == 4) x *= (float)(from + i - first + 1);
+            // What a sum of single precision loses is carried along: rows may have thousands of tokens.
+            const float term = x - lost, next = sum + term;
+            lost = (next - sum) - term;
+            sum = next;
+          }
         }
         const float all = (float)count;
         value = mode == 2 ? sum / all : mode == 3 ? sum / sqrtf(all) : mode == 4 ? sum / (0.5f * all * (all + 1.0f)) : sum;

@@ -1,18 +1,19 @@
 //! A transformer that is open on a card, and shared by the workers that run it.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::size;
 use embedctl_native::PlainNetwork;
+use embedctl_native::architecture::Architecture;
 use embedctl_native::kernels::TermPooling;
 
 use crate::card::Card;
-use crate::kernels::{KernelShape, Kernels};
+use crate::kernels::{Kernel, KernelShape, Kernels};
 use crate::products::Products;
 use crate::program::{Program, token_bytes};
-use crate::runner::{AttentionPlan, EncoderWorker, LoadedProgram};
+use crate::runner::{AttentionPlan, EncoderWorker, LoadedProgram, Runner};
 use crate::{Element, NAME, support};
 
 /// How an encoder is opened.
@@ -33,10 +34,24 @@ pub struct EncoderOptions {
     pub cache: Option<PathBuf>,
 }
 
+/// The norms that a network may have: of states, of embeddings, and of all heads of queries or of keys.
+fn norms(architecture: &Architecture) -> u32 {
+    let attention = &architecture.attention;
+    [
+        architecture.hidden,
+        architecture.embeddings.width,
+        attention.heads * attention.head_size,
+        attention.key_value_heads * attention.head_size,
+    ]
+    .into_iter()
+    .fold(0, |bits, width| bits | Kernel::norm_bit(width))
+}
+
 /// A transformer on a card. Cloning it is cheap.
 #[derive(Clone)]
 pub struct Encoder {
     shared: Arc<LoadedProgram>,
+    runner: Arc<Mutex<Runner>>,
 }
 
 impl Encoder {
@@ -58,6 +73,7 @@ impl Encoder {
             head: architecture.attention.head_size,
             has_extras: architecture.attention.softcap.is_some()
                 || architecture.attention.position_bias.is_some(),
+            norms: norms(architecture),
         };
         card.enter()?;
         // The compiler has a thread to itself while weights are read.
@@ -89,11 +105,26 @@ impl Encoder {
             kernels,
             card: Arc::clone(card),
         });
-        if options.measured_tokens > 0 {
-            EncoderWorker::new(&shared)?.choose(options.measured_tokens)?;
-            shared.products.keep();
+        let mut runner = Runner::new(&shared)?;
+        let mut measured = options.measured_tokens;
+        while measured > 0 {
+            match runner.choose(measured) {
+                Ok(()) => {
+                    shared.products.keep();
+                    break;
+                }
+                // Batches will be smaller, too.
+                Err(error) if error.kind() == ErrorKind::OutOfMemory && measured > 256 => {
+                    runner.shrink(&error);
+                    measured /= 2;
+                }
+                Err(error) => return Err(error),
+            }
         }
-        Ok(Self { shared })
+        Ok(Self {
+            shared,
+            runner: Arc::new(Mutex::new(runner)),
+        })
     }
 
     /// Width of a token's state.
@@ -148,12 +179,12 @@ impl Encoder {
             && (architecture.layers.iter()).all(|layer| layer.reach.is_none_or(far))
     }
 
-    /// A stream and memory for one thread.
+    /// Memory for one thread to prepare batches in.
     ///
     /// # Errors
     /// If the card has too little memory.
     pub fn worker(&self) -> Result<EncoderWorker> {
-        EncoderWorker::new(&self.shared)
+        EncoderWorker::new(&self.runner)
     }
 
     /// The products of this model and the algorithm of each, for provenance: `2304x768 7:0`.
@@ -168,10 +199,10 @@ impl Encoder {
         spelled.collect()
     }
 
-    /// A sentence on the memory that the card must have for batches of so many tokens in `workers` workers.
+    /// A sentence on the memory that the card must have for batches of so many tokens.
     #[must_use]
-    pub fn need(&self, tokens: usize, workers: usize) -> String {
-        let bytes = self.weight_bytes() + tokens * workers * self.token_bytes();
+    pub fn need(&self, tokens: usize) -> String {
+        let bytes = self.weight_bytes() + tokens * self.token_bytes();
         size::words(bytes as u64)
     }
 }

@@ -78,6 +78,8 @@ pub struct KernelShape {
     pub head: usize,
     /// Whether something is added to attention's scores, or they are bent.
     pub has_extras: bool,
+    /// A bit for each of the norms' kernels that is wanted: all of them take a compiler seconds.
+    pub norms: u32,
 }
 
 /// Channels of a head, rounded up to those that a tensor core multiplies.
@@ -99,6 +101,9 @@ impl KernelShape {
             "--std=c++17".into(),
             format!("-DELEMENT={element}"),
         ];
+        if part == KernelPart::Rows {
+            options.push(format!("-DNORMS={}", self.norms));
+        }
         if part == KernelPart::Attention {
             options.push(format!("-DHEAD={}", padded_head(self.head)));
             options.push(format!("-DEXTRAS={}", u8::from(self.has_extras)));
@@ -135,6 +140,7 @@ kernels! {
     Norm32768 = "norm_32768";
     Convert = "convert";
     Turn = "turn";
+    TurnWhole = "turn_whole";
     Activate = "activate";
     Convolve = "convolve";
     Shares = "shares";
@@ -152,6 +158,28 @@ kernels! {
 }
 
 impl Kernel {
+    /// The norms, by the widths that they are made for.
+    const NORMS: [Self; 8] = [
+        Self::Norm256,
+        Self::Norm512,
+        Self::Norm768,
+        Self::Norm1024,
+        Self::Norm2048,
+        Self::Norm4096,
+        Self::Norm8192,
+        Self::Norm32768,
+    ];
+
+    /// The bit of the norm of rows of this width.
+    pub(crate) fn norm_bit(width: usize) -> u32 {
+        let (kernel, ..) = Self::norm(width);
+        Self::NORMS
+            .iter()
+            .zip(0..)
+            .filter(|(norm, _)| **norm == kernel)
+            .fold(0, |bits, (_, index)| bits | 1 << index)
+    }
+
     /// The part that it belongs to.
     fn part(self) -> KernelPart {
         match self.takes_shared_memory() {
@@ -163,6 +191,10 @@ impl Kernel {
     /// Whether it is compiled for a shape.
     fn is_of(self, shape: KernelShape) -> bool {
         let takes_extras = matches!(self, Self::AttendShortExtras | Self::AttendLongExtras);
+        let mut norms = Self::NORMS.iter().zip(0..);
+        if let Some((_, index)) = norms.find(|(norm, _)| **norm == self) {
+            return shape.norms >> index & 1 == 1;
+        }
         !(self.is_of_tensor_cores() && shape.element == Element::F32)
             && (shape.has_extras || !takes_extras)
     }

@@ -198,3 +198,51 @@ impl Drop for Stream {
         }
     }
 }
+
+/// A place in a stream that can be waited for.
+pub(crate) struct Event {
+    card: Arc<Card>,
+    object: Object,
+}
+
+// SAFETY: an event may be used by any thread.
+unsafe impl Send for Event {}
+
+impl Event {
+    pub(crate) fn new(card: &Arc<Card>) -> Result<Self> {
+        /// A thread that waits sleeps, and no time is taken: the processor has texts to tokenize.
+        const SLEEPS_UNTIMED: u32 = 1 | 2;
+        card.enter()?;
+        let mut object = ptr::null_mut();
+        // SAFETY: the pointer leads to a pointer.
+        let status = unsafe { (card.libraries.driver.event)(&raw mut object, SLEEPS_UNTIMED) };
+        card.check(status, "make an event")?;
+        Ok(Self {
+            card: Arc::clone(card),
+            object,
+        })
+    }
+
+    /// Puts the event behind all that the stream has to do.
+    pub(crate) fn record(&self, stream: &Stream) -> Result<()> {
+        // SAFETY: both are there.
+        let status = unsafe { (self.card.libraries.driver.record)(self.object, stream.object) };
+        self.card.check(status, "mark a batch's end")
+    }
+
+    /// Waits until the stream has come to where the event was recorded last.
+    pub(crate) fn wait(&self) -> Result<()> {
+        // SAFETY: the event is there.
+        let status = unsafe { (self.card.libraries.driver.wait_event)(self.object) };
+        self.card.check(status, "run the model")
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        if self.card.enter().is_ok() {
+            // SAFETY: the event was made, and is destroyed once.
+            unsafe { (self.card.libraries.driver.destroy_event)(self.object) };
+        }
+    }
+}

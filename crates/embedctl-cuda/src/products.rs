@@ -36,6 +36,8 @@ const EPILOGUE_BIAS: c_int = 4;
 // `cublasLtMatmulPreferenceAttributes_t`, and its scheme without sums that are split.
 const MOST_WORKSPACE: c_int = 1;
 const REDUCTIONS: c_int = 3;
+/// Of the four matrices: the bytes by which their addresses can be divided.
+const ALIGNMENTS: [c_int; 4] = [5, 6, 7, 8];
 const NO_REDUCTION: u32 = 0;
 
 /// Bytes that an algorithm may use beside its matrices.
@@ -65,7 +67,25 @@ pub(crate) struct ProductShape {
     pub(crate) has_base: bool,
 }
 
+/// Bytes by which addresses of the card's memory can be divided.
+const ALIGNMENT: usize = 256;
+
 impl ProductShape {
+    /// The bytes by which the addresses of `w`, `x` and `y` can be divided. They may begin inside of a larger matrix: at
+    /// a head's channels, or at an expert's rows.
+    fn alignments(&self, element: usize) -> [usize; 3] {
+        let result = if self.is_wide { 4 } else { element };
+        let of = |values: [usize; 2], bytes: usize| {
+            let most = values.iter().map(|it| (it * bytes).trailing_zeros()).min();
+            ALIGNMENT.min(1 << most.unwrap_or(0).min(usize::BITS - 1))
+        };
+        [
+            of([self.inputs, self.w_stride], element),
+            of([self.inputs, self.x_stride], element),
+            of([self.outputs, self.y_stride], result),
+        ]
+    }
+
     fn numbers(self) -> [usize; 8] {
         [
             self.inputs,
@@ -375,6 +395,13 @@ impl<'a> Prepared<'a> {
             let mut status = set(MOST_WORKSPACE, (&raw const WORKSPACE_BYTES).cast(), 8);
             if status == 0 {
                 status = set(REDUCTIONS, (&raw const NO_REDUCTION_MASK).cast(), 4);
+            }
+            let [of_w, of_x, of_y] = self.shape.alignments(self.products.element.bytes());
+            for (attribute, bytes) in ALIGNMENTS.into_iter().zip([of_w, of_x, of_y, of_y]) {
+                let bytes = bytes as u32;
+                if status == 0 {
+                    status = set(attribute, (&raw const bytes).cast(), 4);
+                }
             }
             if status == 0 {
                 status = (functions.heuristic)(

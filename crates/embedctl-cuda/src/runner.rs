@@ -7,9 +7,10 @@ mod plan;
 mod steps;
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use embedctl_common::error::{Error, ErrorKind, Result};
+use embedctl_common::threads::locked;
 use embedctl_native::Rows;
 
 use self::experts::ExpertMemory;
@@ -19,7 +20,7 @@ use crate::arguments::{PoolArguments, TermsArguments};
 use crate::card::Card;
 use crate::kernels::{Kernel, Kernels};
 use crate::library::DevicePointer;
-use crate::memory::{DeviceMemory, HostMemory, Stream};
+use crate::memory::{DeviceMemory, Event, HostMemory, Stream};
 use crate::pooling::Pooling;
 use crate::products::{Products, WORKSPACE};
 use crate::program::{Form, Place, Program, Step, activation_number, int};
@@ -33,7 +34,7 @@ pub struct Batch<'a> {
     pub pooled: &'a [Range<usize>],
 }
 
-/// All that workers share.
+/// A network on a card: its weights, and all that is compiled for it.
 pub(crate) struct LoadedProgram {
     pub(crate) program: Program,
     pub(crate) attention: AttentionPlan,
@@ -43,23 +44,96 @@ pub(crate) struct LoadedProgram {
     pub(crate) card: Arc<Card>,
 }
 
-/// One thread's way to run batches of an encoder.
-pub struct EncoderWorker {
+/// The card's part of a run: one stream, and memory for one batch, which all workers use one after another. Two streams would
+/// take multiprocessors from each other's products, which count on having all of them.
+pub(crate) struct Runner {
     // Dropped first: it waits for the work that uses the memory.
     stream: Stream,
     shared: Arc<LoadedProgram>,
     workspace: DeviceMemory,
     places: [Option<DeviceMemory>; Place::ALL.len()],
-    numbers: Vec<i32>,
-    host_numbers: Option<HostMemory<i32>>,
-    device_numbers: Option<DeviceMemory>,
+    numbers: Option<DeviceMemory>,
     result: Option<DeviceMemory>,
-    host_result: Option<HostMemory<f32>>,
     relative: [Option<DeviceMemory>; 2],
     experts: Option<ExpertMemory>,
 }
 
-/// Memory of at least so many bytes: what is there, or new one.
+/// One thread's way to run batches of an encoder: while the card computes one worker's batch, others prepare theirs.
+pub struct EncoderWorker {
+    shared: Arc<LoadedProgram>,
+    runner: Arc<Mutex<Runner>>,
+    host: HostSide,
+}
+
+/// What a worker copies to and from the card.
+struct HostSide {
+    card: Arc<Card>,
+    /// Reached when the worker's batch is done.
+    done: Event,
+    is_enqueued: bool,
+    numbers: Vec<i32>,
+    pinned_numbers: Option<HostMemory<i32>>,
+    result: Option<HostMemory<f32>>,
+}
+
+impl HostSide {
+    /// Waits for the work that uses its memory.
+    fn wait(&mut self) -> Result<()> {
+        match std::mem::take(&mut self.is_enqueued) {
+            true => self.done.wait(),
+            false => Ok(()),
+        }
+    }
+
+    /// Copies the numbers to the card, where they begin at the address that is returned.
+    fn send(
+        &mut self,
+        stream: &Stream,
+        device: &mut Option<DeviceMemory>,
+    ) -> Result<DevicePointer> {
+        let count = self.numbers.len();
+        let room = count.next_power_of_two();
+        if self
+            .pinned_numbers
+            .as_ref()
+            .is_none_or(|it| it.values().len() < count)
+        {
+            self.pinned_numbers = None;
+            self.pinned_numbers = Some(HostMemory::new(&self.card, room)?);
+        }
+        let device = grown(&self.card, stream, device, room * 4)?.pointer;
+        if let Some(pinned) = &mut self.pinned_numbers {
+            pinned.values_mut()[..count].copy_from_slice(&self.numbers);
+            self.is_enqueued = true;
+            stream.write(device, &pinned.values()[..count])?;
+        }
+        Ok(device)
+    }
+
+    /// Enqueues the copy of a result, which is there when [`HostSide::done`] is reached.
+    fn receive(&mut self, stream: &Stream, from: DevicePointer, count: usize) -> Result<()> {
+        if self
+            .result
+            .as_ref()
+            .is_none_or(|it| it.values().len() < count)
+        {
+            self.result = None;
+            self.result = Some(HostMemory::new(&self.card, count.next_power_of_two())?);
+        }
+        let host = (self.result.as_mut()).ok_or_else(|| Error::internal("no result"))?;
+        stream.read(from, host, count)
+    }
+}
+
+impl Drop for HostSide {
+    fn drop(&mut self) {
+        // The card may still read and write its memory. One that fails does neither.
+        let _ = self.wait();
+    }
+}
+
+/// Memory of at least so many bytes: what is there, or new one. Making it stops the card, so callers ask for more than a batch
+/// that is a little larger needs.
 fn grown<'m>(
     card: &Arc<Card>,
     stream: &Stream,
@@ -78,19 +152,20 @@ fn grown<'m>(
 }
 
 impl EncoderWorker {
-    pub(crate) fn new(shared: &Arc<LoadedProgram>) -> Result<Self> {
+    pub(crate) fn new(runner: &Arc<Mutex<Runner>>) -> Result<Self> {
+        let shared = Arc::clone(&locked(runner).shared);
+        let card = Arc::clone(&shared.card);
         Ok(Self {
-            stream: Stream::new(&shared.card)?,
-            workspace: DeviceMemory::new(&shared.card, WORKSPACE)?,
-            shared: Arc::clone(shared),
-            places: [const { None }; Place::ALL.len()],
-            numbers: Vec::new(),
-            host_numbers: None,
-            device_numbers: None,
-            result: None,
-            host_result: None,
-            relative: [None, None],
-            experts: None,
+            host: HostSide {
+                done: Event::new(&card)?,
+                card,
+                is_enqueued: false,
+                numbers: Vec::new(),
+                pinned_numbers: None,
+                result: None,
+            },
+            runner: Arc::clone(runner),
+            shared,
         })
     }
 
@@ -99,31 +174,7 @@ impl EncoderWorker {
     /// # Errors
     /// If an id has no vector, a row has no positions, or the card fails or has too little memory.
     pub fn run(&mut self, rows: Rows<'_>) -> Result<&[f32]> {
-        let tokens = rows.ids.len();
-        let width = self.shared.program.architecture.hidden;
-        self.guarded(|worker| {
-            let parts = worker.states(rows, None)?;
-            debug_assert_eq!(parts.tokens, tokens);
-            Ok((worker.place(Place::Out), tokens * width))
-        })
-    }
-
-    /// Enqueues `work`, and reads the values that it names. Memory is given back where it runs out.
-    fn guarded(
-        &mut self,
-        work: impl FnOnce(&mut Self) -> Result<(DevicePointer, usize)>,
-    ) -> Result<&[f32]> {
-        let done = work(self).and_then(|(from, count)| self.result(from, count).map(|()| count));
-        match done {
-            Ok(count) => Ok(self
-                .host_result
-                .as_ref()
-                .map_or(&[], |it| &it.values()[..count])),
-            Err(error) => {
-                self.shrink(&error);
-                Err(error)
-            }
-        }
+        self.finish(rows, None, Runner::states)
     }
 
     /// A pooled vector of each row, `[rows, modes * width]`.
@@ -131,19 +182,98 @@ impl EncoderWorker {
     /// # Errors
     /// As [`EncoderWorker::run`].
     pub fn run_pooled(&mut self, batch: Batch<'_>, pooling: &Pooling) -> Result<&[f32]> {
-        self.guarded(|worker| worker.pool(batch, pooling))
+        let pooled = Some((batch.pooled, pooling));
+        self.finish(batch.rows, pooled, |runner, parts| {
+            runner.pool(parts, pooling.modes.len())
+        })
     }
 
-    fn pool(&mut self, batch: Batch<'_>, pooling: &Pooling) -> Result<(DevicePointer, usize)> {
-        let parts = self.states(batch.rows, Some((batch.pooled, pooling)))?;
+    /// The weights of all terms of each row, `[rows, terms]`.
+    ///
+    /// # Errors
+    /// As [`EncoderWorker::run`], or if the encoder has no masked-LM head.
+    pub fn run_terms(&mut self, rows: Rows<'_>) -> Result<&[f32]> {
+        self.finish(rows, None, Runner::pool_terms)
+    }
+
+    /// Runs the network, enqueues `end`, which names the values of the result, and waits for them. Memory is given back
+    /// where it runs out.
+    fn finish(
+        &mut self,
+        rows: Rows<'_>,
+        pooled: Option<(&[Range<usize>], &Pooling)>,
+        end: impl FnOnce(&mut Runner, &BatchParts) -> Result<(DevicePointer, usize)>,
+    ) -> Result<&[f32]> {
+        let (program, plan) = (&self.shared.program, self.shared.attention);
+        let host = &mut self.host;
+        // What an earlier batch that failed has left.
+        host.wait()?;
+        self.shared.card.enter()?;
+        let parts = BatchParts::write(program, plan, rows, pooled, &mut host.numbers)?;
+        let count = {
+            let mut runner = locked(&self.runner);
+            let done = runner.enqueue(&parts, host, end);
+            // Also behind what was enqueued before an error.
+            let recorded = host.done.record(&runner.stream);
+            host.is_enqueued = recorded.is_ok();
+            let done = done.and_then(|count| recorded.map(|()| count));
+            if let Err(error) = &done {
+                runner.shrink(error);
+            }
+            done?
+        };
+        host.wait()?;
+        Ok(host.result.as_ref().map_or(&[], |it| &it.values()[..count]))
+    }
+}
+
+impl Runner {
+    pub(crate) fn new(shared: &Arc<LoadedProgram>) -> Result<Self> {
+        Ok(Self {
+            stream: Stream::new(&shared.card)?,
+            workspace: DeviceMemory::new(&shared.card, WORKSPACE)?,
+            shared: Arc::clone(shared),
+            places: [const { None }; Place::ALL.len()],
+            numbers: None,
+            result: None,
+            relative: [None, None],
+            experts: None,
+        })
+    }
+
+    /// Enqueues a batch and the copy of its result, of which the number of values is returned.
+    fn enqueue(
+        &mut self,
+        parts: &BatchParts,
+        host: &mut HostSide,
+        end: impl FnOnce(&mut Self, &BatchParts) -> Result<(DevicePointer, usize)>,
+    ) -> Result<usize> {
+        let shared = Arc::clone(&self.shared);
+        self.make_room(parts.tokens)?;
+        host.send(&self.stream, &mut self.numbers)?;
+        for step in &shared.program.steps {
+            self.step(step, parts)?;
+        }
+        let (from, count) = end(self, parts)?;
+        host.receive(&self.stream, from, count)?;
+        Ok(count)
+    }
+
+    /// The states of all tokens, and how many values they have.
+    fn states(&mut self, parts: &BatchParts) -> Result<(DevicePointer, usize)> {
         let width = self.shared.program.architecture.hidden;
-        let stride = width * pooling.modes.len();
+        Ok((self.place(Place::Out), parts.tokens * width))
+    }
+
+    fn pool(&mut self, parts: &BatchParts, modes: usize) -> Result<(DevicePointer, usize)> {
+        let width = self.shared.program.architecture.hidden;
+        let stride = width * modes;
         let card = Arc::clone(&self.shared.card);
         let out = grown(
             &card,
             &self.stream,
             &mut self.result,
-            parts.rows * stride * 4,
+            (parts.rows * stride * 4).next_power_of_two(),
         )?
         .pointer;
         let arguments = PoolArguments {
@@ -153,7 +283,7 @@ impl EncoderWorker {
             modes: self.number(parts.modes),
             width: int(width)?,
             rows: int(parts.rows)?,
-            mode_count: int(pooling.modes.len())?,
+            mode_count: int(modes)?,
             out_stride: int(stride)?,
         };
         let blocks = [width.div_ceil(128), parts.rows];
@@ -162,16 +292,7 @@ impl EncoderWorker {
         Ok((out, parts.rows * stride))
     }
 
-    /// The weights of all terms of each row, `[rows, terms]`.
-    ///
-    /// # Errors
-    /// As [`EncoderWorker::run`], or if the encoder has no masked-LM head.
-    pub fn run_terms(&mut self, rows: Rows<'_>) -> Result<&[f32]> {
-        self.guarded(|worker| worker.pool_terms(rows))
-    }
-
-    fn pool_terms(&mut self, rows: Rows<'_>) -> Result<(DevicePointer, usize)> {
-        let parts = self.states(rows, None)?;
+    fn pool_terms(&mut self, parts: &BatchParts) -> Result<(DevicePointer, usize)> {
         let shared = Arc::clone(&self.shared);
         let program = &shared.program;
         let terms = program
@@ -202,7 +323,7 @@ impl EncoderWorker {
             )?;
             self.norm(norm, Place::Inner, None, Place::Input, parts.tokens)?;
         }
-        let bytes = parts.rows * terms.count * 4;
+        let bytes = (parts.rows * terms.count * 4).next_power_of_two();
         let out = grown(&shared.card, &self.stream, &mut self.result, bytes)?.pointer;
         for (weights, first) in &terms.parts {
             let inputs = weights.inputs;
@@ -231,55 +352,6 @@ impl EncoderWorker {
             kernels.launch(&self.stream, Kernel::PoolTerms, blocks, 128, 0, arguments)?;
         }
         Ok((out, parts.rows * terms.count))
-    }
-
-    /// Copies the result here, and waits for it.
-    fn result(&mut self, from: DevicePointer, count: usize) -> Result<()> {
-        let card = &self.shared.card;
-        if self
-            .host_result
-            .as_ref()
-            .is_none_or(|it| it.values().len() < count)
-        {
-            self.stream.wait()?;
-            self.host_result = None;
-            self.host_result = Some(HostMemory::new(card, count)?);
-        }
-        let host = (self.host_result.as_mut()).ok_or_else(|| Error::internal("no result"))?;
-        self.stream.read(from, host, count)?;
-        self.stream.wait()
-    }
-
-    /// Enqueues all steps of these rows, and copies what pooling must know of them.
-    fn states(
-        &mut self,
-        rows: Rows<'_>,
-        pooled: Option<(&[Range<usize>], &Pooling)>,
-    ) -> Result<BatchParts> {
-        let shared = Arc::clone(&self.shared);
-        shared.card.enter()?;
-        let (program, plan) = (&shared.program, shared.attention);
-        let parts = BatchParts::write(program, plan, rows, pooled, &mut self.numbers)?;
-        self.make_room(parts.tokens)?;
-        let count = self.numbers.len();
-        if self
-            .host_numbers
-            .as_ref()
-            .is_none_or(|it| it.values().len() < count)
-        {
-            self.host_numbers = None;
-            self.host_numbers = Some(HostMemory::new(&shared.card, count.next_power_of_two())?);
-        }
-        let bytes = count.next_power_of_two() * 4;
-        let device = grown(&shared.card, &self.stream, &mut self.device_numbers, bytes)?.pointer;
-        if let Some(host) = &mut self.host_numbers {
-            host.values_mut()[..count].copy_from_slice(&self.numbers);
-            self.stream.write(device, &host.values()[..count])?;
-        }
-        for step in &program.steps {
-            self.step(step, &parts)?;
-        }
-        Ok(parts)
     }
 
     /// Chooses the algorithm of each product by measuring it on `tokens` tokens.
@@ -320,7 +392,7 @@ impl EncoderWorker {
     }
 
     /// Gives back the memory of all places where some of them found none: a smaller batch may fit then.
-    fn shrink(&mut self, error: &Error) {
+    pub(crate) fn shrink(&mut self, error: &Error) {
         if error.kind() == ErrorKind::OutOfMemory {
             // A stream that fails has nothing to wait for.
             let _ = self.stream.wait();
@@ -333,6 +405,11 @@ impl EncoderWorker {
 
     /// Memory for so many tokens.
     fn make_room(&mut self, tokens: usize) -> Result<()> {
+        // Batches are about as large as the largest: a little more, so that memory is made once.
+        let tokens = match tokens {
+            0..4096 => tokens,
+            _ => tokens.next_multiple_of(1024),
+        };
         let shared = Arc::clone(&self.shared);
         for place in Place::ALL {
             let Form { width, is_wide } = shared.program.form(place);
@@ -356,7 +433,7 @@ impl EncoderWorker {
 
     /// The address of the numbers from this one on.
     fn number(&self, first: usize) -> DevicePointer {
-        let start = self.device_numbers.as_ref().map_or(0, |it| it.pointer);
+        let start = self.numbers.as_ref().map_or(0, |it| it.pointer);
         start + 4 * first as DevicePointer
     }
 }

@@ -48,6 +48,7 @@ impl Bench {
             element,
             head,
             has_extras: true,
+            norms: 255,
         };
         Self {
             kernels: Kernels::load(&card, shape, None).unwrap(),
@@ -158,7 +159,7 @@ fn arguments_are_as_large_as_the_kernels_take_them() {
         let own = match kernel {
             Kernel::Embed => size_of::<EmbedArguments>(),
             Kernel::Convert => size_of::<ConvertArguments>(),
-            Kernel::Turn => size_of::<TurnArguments>(),
+            Kernel::Turn | Kernel::TurnWhole => size_of::<TurnArguments>(),
             Kernel::Activate => size_of::<ActivateArguments>(),
             Kernel::Convolve => size_of::<ConvolveArguments>(),
             Kernel::Shares => size_of::<SharesArguments>(),
@@ -277,7 +278,7 @@ fn attention(bench: &Bench, case: Case, lengths: &[usize]) {
     let far = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
     let padded = size.next_multiple_of(16);
     let by_tensor_cores = bench.element != Element::F32 && size % 8 == 0;
-    let together = (1..=(128 / padded).max(1))
+    let together = (1..=(64 / padded).max(1))
         .rev()
         .find(|it| key_heads % it == 0)
         .unwrap();
@@ -377,13 +378,20 @@ fn attention(bench: &Bench, case: Case, lengths: &[usize]) {
             _ => (query_heads, 4 * if padded <= 128 { 64 } else { 32 } * token),
         };
         let blocks = [items, heads];
-        bench
-            .kernels
-            .launch(&bench.stream, kernel, blocks, 128, shared, arguments)
-            .unwrap();
-        let ours = bench.read_elements(&out, tokens * query_heads * size);
-        let what = format!("{} of {case:?} in {:?}", kernel.name(), bench.element);
-        near(&what, &ours, &exact, 3.0 * bench.unit());
+        // Warps of the kernel for short rows share all tasks, however many there are of both.
+        let threads: &[usize] = match kernel {
+            Kernel::AttendShort | Kernel::AttendShortExtras => &[32, 128, 160, 256],
+            _ => &[128],
+        };
+        for threads in threads {
+            let kernels = &bench.kernels;
+            kernels
+                .launch(&bench.stream, kernel, blocks, *threads, shared, arguments)
+                .unwrap();
+            let ours = bench.read_elements(&out, tokens * query_heads * size);
+            let what = format!("{} of {case:?} in {:?}", kernel.name(), bench.element);
+            near(&what, &ours, &exact, 3.0 * bench.unit());
+        }
     }
 }
 
@@ -529,12 +537,14 @@ fn heads_are_normed_and_turned_as_by_plain_code() {
             (80, 20, true),
             (128, 64, true),
             (16, 0, true),
+            (256, 128, true),
+            (32, 16, false),
+            (64, 0, true),
         ] {
-            let (queries, keys, tokens) = (3, 2, 3);
+            let (queries, keys, tokens) = (7, 2, 3);
             let stride = (queries + 2 * keys) * size;
             let mut noise = Noise(size as u64);
             let mut heads = noise.values(tokens * stride);
-            let memory = bench.elements(&mut heads);
             let norms = [noise.values(size), noise.values(size)];
             let places = [0, 7, 3];
             let mut table = Vec::new();
@@ -546,8 +556,9 @@ fn heads_are_normed_and_turned_as_by_plain_code() {
             }
             let [query_norm, key_norm] = norms.each_ref().map(|it| bench.put(it));
             let (angles, rows) = (bench.put(&table), bench.put(&places));
+            // Rounds them.
+            bench.elements(&mut heads);
             let arguments = TurnArguments {
-                heads: memory.pointer,
                 query_weight: if is_normed { query_norm.pointer } else { 0 },
                 key_weight: if is_normed { key_norm.pointer } else { 0 },
                 table: angles.pointer,
@@ -563,12 +574,6 @@ fn heads_are_normed_and_turned_as_by_plain_code() {
                 by_twos: i32::from(size % 2 == 0 && pairs % 2 == 0),
                 ..TurnArguments::default()
             };
-            let blocks = [(tokens * (queries + keys)).div_ceil(4), 1];
-            bench
-                .kernels
-                .launch(&bench.stream, Kernel::Turn, blocks, 128, 0, arguments)
-                .unwrap();
-            let ours = bench.read_elements(&memory, tokens * stride);
             let mut exact: Vec<f64> = heads.iter().map(|it| f64::from(*it)).collect();
             let pairs = pairs as usize;
             for (token, place) in places.iter().enumerate() {
@@ -590,12 +595,24 @@ fn heads_are_normed_and_turned_as_by_plain_code() {
                     }
                 }
             }
-            near(
-                &format!("turn of {size} in {element:?}"),
-                &ours,
-                &exact,
-                2.0 * bench.unit(),
-            );
+            let is_whole =
+                size.is_power_of_two() && size >= 16 && (pairs == 0 || 2 * pairs == size);
+            let whole = is_whole.then_some((Kernel::TurnWhole, tokens));
+            let each = (Kernel::Turn, tokens * (queries + keys));
+            for (kernel, tasks) in [each].into_iter().chain(whole) {
+                let memory = bench.elements(&mut heads);
+                let arguments = TurnArguments {
+                    heads: memory.pointer,
+                    ..arguments
+                };
+                let (kernels, blocks) = (&bench.kernels, [tasks.div_ceil(4), 1]);
+                kernels
+                    .launch(&bench.stream, kernel, blocks, 128, 0, arguments)
+                    .unwrap();
+                let ours = bench.read_elements(&memory, tokens * stride);
+                let what = format!("{} of {size} in {element:?}", kernel.name());
+                near(&what, &ours, &exact, 2.0 * bench.unit());
+            }
         }
     }
 }
@@ -642,7 +659,7 @@ fn activations_are_those_of_plain_code() {
                     activation,
                     is_gated: i32::from(is_gated),
                 };
-                let blocks = [(tokens * width.div_ceil(8)).div_ceil(256), 1];
+                let blocks = [(tokens * width.div_ceil(8)).div_ceil(2).div_ceil(256), 1];
                 let (kernels, stream) = (&bench.kernels, &bench.stream);
                 kernels
                     .launch(stream, Kernel::Activate, blocks, 256, 0, arguments)

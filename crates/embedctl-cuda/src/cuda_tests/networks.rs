@@ -295,7 +295,7 @@ fn a_layer_of_bert_has_eight_launches_and_one_of_qwen3_nine() {
         layer(&emulator, "qwen3-vl-text-biases"),
         [
             "product",
-            "turn",
+            "turn_whole",
             "attend_short",
             "product",
             "norm_256",

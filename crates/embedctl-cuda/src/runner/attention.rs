@@ -5,7 +5,7 @@ use std::sync::Arc;
 use embedctl_common::error::Result;
 
 use super::numbers::{BatchParts, WorkKernel};
-use super::{EncoderWorker, grown, heads_stride};
+use super::{Runner, grown, heads_stride};
 use crate::Element;
 use crate::arguments::AttendArguments;
 use crate::kernels::Kernel;
@@ -13,7 +13,7 @@ use crate::library::DevicePointer;
 use crate::products::{Operands, ProductShape};
 use crate::program::{Attend, Place, Relative, int};
 
-impl EncoderWorker {
+impl Runner {
     pub(super) fn attend(&mut self, attend: &Attend, parts: &BatchParts) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         let program = &shared.program;
@@ -63,9 +63,16 @@ impl EncoderWorker {
                 work: self.number(work),
                 ..arguments
             };
-            let blocks = [group.count, heads];
+            let (blocks, threads) = ([group.count, heads], group.threads);
             let kernels = &shared.kernels;
-            kernels.launch(&self.stream, kernel, blocks, 128, group.shared, arguments)?;
+            kernels.launch(
+                &self.stream,
+                kernel,
+                blocks,
+                threads,
+                group.shared,
+                arguments,
+            )?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use embedctl_common::error::{Error, Result};
 use embedctl_native::architecture::ExpertsDescription;
 
-use super::EncoderWorker;
+use super::Runner;
 use crate::arguments::{CombineArguments, GatherArguments, PlaceArguments, RouteArguments};
 use crate::card::Card;
 use crate::kernels::Kernel;
@@ -100,7 +100,7 @@ impl ExpertMemory {
     }
 }
 
-impl EncoderWorker {
+impl Runner {
     pub(super) fn experts(&mut self, experts: &Experts, tokens: usize) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         let sizes = ExpertSizes::of(&shared.program, experts, tokens)?;

@@ -7,7 +7,7 @@ use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::MAX_LENGTH;
 use embedctl_native::{Rows, unknown_id, unknown_type};
 
-use super::plan::{ANY_QUERIES, AttentionPlan, LONG_QUERIES};
+use super::plan::{ANY_QUERIES, AttentionPlan, LONG_QUERIES, SHORT_CLASSES};
 use crate::arguments::Work;
 use crate::pooling::Pooling;
 use crate::program::{Program, int};
@@ -21,6 +21,8 @@ pub(super) struct WorkGroup {
     /// The first of them, and how many there are.
     pub first: usize,
     pub count: usize,
+    /// Threads of a block.
+    pub threads: usize,
     /// Bytes of shared memory.
     pub shared: usize,
 }
@@ -248,10 +250,15 @@ impl NumberWriter<'_> {
         // Long rows first, so that none is left at the end.
         order.sort_by_key(|row| Reverse(spans[*row].len()));
         if plan.by_tensor_cores {
-            let half = plan.short / 2;
-            self.group(plan, &order, WorkKernel::Long, plan.short + 1..usize::MAX);
-            self.group(plan, &order, WorkKernel::Short, half + 1..plan.short + 1);
-            self.group(plan, &order, WorkKernel::Short, 1..half + 1);
+            let mut end = plan.short + 1;
+            self.group(plan, &order, WorkKernel::Long, end..usize::MAX);
+            for class in SHORT_CLASSES {
+                if class + 1 < end {
+                    self.group(plan, &order, WorkKernel::Short, class + 1..end);
+                    end = class + 1;
+                }
+            }
+            self.group(plan, &order, WorkKernel::Short, 1..end);
         } else {
             self.group(plan, &order, WorkKernel::Any, 1..usize::MAX);
         }
@@ -275,12 +282,13 @@ impl NumberWriter<'_> {
         lengths: Range<usize>,
     ) {
         let first = (self.numbers.len() - self.parts.work) / 4;
-        let (mut count, mut seen) = (0, 0);
+        let (mut count, mut seen, mut longest) = (0, 0, 0);
         for &row in order {
             let length = self.spans[row].len();
             if !lengths.contains(&length) {
                 continue;
             }
+            longest = longest.max(length);
             let step = match kernel {
                 WorkKernel::Any => ANY_QUERIES,
                 WorkKernel::Short => length,
@@ -293,16 +301,17 @@ impl NumberWriter<'_> {
                 count += 1;
             }
         }
-        let shared = match kernel {
-            WorkKernel::Any => plan.any_bytes(),
-            WorkKernel::Short => plan.short_bytes(seen),
-            WorkKernel::Long => plan.long_bytes(),
+        let (threads, shared) = match kernel {
+            WorkKernel::Any => (128, plan.any_bytes()),
+            WorkKernel::Short => (plan.short_threads(longest), plan.short_bytes(seen)),
+            WorkKernel::Long => (128, plan.long_bytes()),
         };
         if count > 0 {
             self.parts.groups.push(WorkGroup {
                 kernel,
                 first,
                 count,
+                threads,
                 shared,
             });
         }

@@ -7,6 +7,12 @@ use crate::program::Program;
 /// Bytes of shared memory that the keys and values of a short row take at most: less than every card has.
 const RESIDENT: usize = 96 << 10;
 
+/// Warps of a block of the kernel for short rows.
+const SHORT_WARPS: usize = 8;
+
+/// Tokens up to which short rows are launched together: each launch has the memory and the warps of its longest row.
+pub(super) const SHORT_CLASSES: [usize; 3] = [256, 128, 64];
+
 /// Queries of a block of each kernel.
 pub(super) const ANY_QUERIES: usize = 16;
 pub(super) const LONG_QUERIES: usize = 64;
@@ -21,6 +27,8 @@ pub(crate) struct AttentionPlan {
     /// Tokens of the longest row that the kernel for short rows takes.
     pub(crate) short: usize,
     padded_head: usize,
+    /// Heads of queries in such a block.
+    queries: usize,
 }
 
 impl AttentionPlan {
@@ -31,7 +39,8 @@ impl AttentionPlan {
         let by_tensor_cores = program.element != Element::F32
             && attention.head_size.is_multiple_of(8)
             && attention.disentangled.is_none();
-        let most = (128 / padded_head).max(1);
+        // As many as make 128 bytes of a token: with more, few blocks find place beside each other.
+        let most = (64 / padded_head).max(1);
         let together = (1..=most)
             .rev()
             .find(|count| attention.key_value_heads.is_multiple_of(*count))
@@ -42,7 +51,16 @@ impl AttentionPlan {
             together,
             short,
             padded_head,
+            queries: together * attention.heads / attention.key_value_heads.max(1),
         }
+    }
+
+    /// Threads of a block of the kernel for short rows, of which the longest has `length` tokens: all warps have as many
+    /// tasks, of 16 queries of a head.
+    pub(super) fn short_threads(self, length: usize) -> usize {
+        let tasks = length.div_ceil(16).max(1) * self.queries.max(1);
+        let turns = tasks.div_ceil(SHORT_WARPS);
+        32 * tasks.div_ceil(turns)
     }
 
     pub(super) fn any_bytes(self) -> usize {

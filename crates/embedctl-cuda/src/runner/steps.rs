@@ -3,7 +3,7 @@
 use embedctl_common::error::Result;
 
 use super::numbers::BatchParts;
-use super::{EncoderWorker, heads_stride};
+use super::{Runner, heads_stride};
 use crate::arguments::{
     ActivateArguments, ConvertArguments, ConvolveArguments, EmbedArguments, NormArguments,
     SharesArguments, TurnArguments,
@@ -15,7 +15,7 @@ use crate::program::{
     Convolution, NormWeights, Place, Step, Turn, Weights, activation_number, int,
 };
 
-impl EncoderWorker {
+impl Runner {
     /// Enqueues a step of the network.
     pub(super) fn step(&mut self, step: &Step, parts: &BatchParts) -> Result<()> {
         let tokens = parts.tokens;
@@ -127,9 +127,19 @@ impl EncoderWorker {
             is_rms: i32::from(query.is_rms),
             by_twos: i32::from(is_even),
         };
-        let blocks = [(parts.tokens * heads).div_ceil(4), 1];
+        let is_plain = query.is_rms && query.bias == 0 && key.bias == 0;
+        let is_whole = (16..=256).contains(&size)
+            && size.is_power_of_two()
+            && stride.is_multiple_of(8)
+            && [0, size / 2].contains(&turn.pairs)
+            && (turn.norms.is_none() || is_plain);
+        let (kernel, tasks) = match is_whole {
+            true => (Kernel::TurnWhole, parts.tokens),
+            false => (Kernel::Turn, parts.tokens * heads),
+        };
+        let blocks = [tasks.div_ceil(4), 1];
         let kernels = &self.shared.kernels;
-        kernels.launch(&self.stream, Kernel::Turn, blocks, 128, 0, arguments)
+        kernels.launch(&self.stream, kernel, blocks, 128, 0, arguments)
     }
 
     fn convolve(&self, convolution: &Convolution, parts: &BatchParts) -> Result<()> {
@@ -301,7 +311,7 @@ impl EncoderWorker {
             activation,
             is_gated: i32::from(is_gated),
         };
-        let blocks = [(tokens * width.div_ceil(8)).div_ceil(256), 1];
+        let blocks = [(tokens * width.div_ceil(8)).div_ceil(2).div_ceil(256), 1];
         let kernels = &self.shared.kernels;
         kernels.launch(&self.stream, Kernel::Activate, blocks, 256, 0, arguments)
     }
