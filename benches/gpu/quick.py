@@ -114,19 +114,29 @@ def same_bits(args, out, clock, name, model, precision):
     clock.say("bits", model=name, precision=precision, among_10=found[0] == found[1], among_900=found[0] == found[2])
 
 
-class Memory:
-    """The greatest memory in use on the card while a step runs."""
+class Samples:
+    """The memory in use on the card, its clock and its power while a step runs."""
 
     def __enter__(self):
-        self.most, self.ends = 0, threading.Event()
+        self.seen, self.ends = [], threading.Event()
         self.thread = threading.Thread(target=self.watch)
         self.thread.start()
         return self
 
     def watch(self):
         while not self.ends.wait(0.2):
-            said = words_of(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"])
-            self.most = max(self.most, int(said.split()[0])) if said.split() and said.split()[0].isdigit() else self.most
+            said = words_of(["nvidia-smi", "--query-gpu=memory.used,clocks.sm,power.draw", "--format=csv,noheader,nounits"])
+            try:
+                self.seen.append([float(part) for part in said.splitlines()[0].split(",")])
+            except ValueError:
+                pass  # there is no card
+
+    def most(self):
+        """MiB, MHz while the power was greatest, and W."""
+        if not self.seen:
+            return {}
+        at_work = max(self.seen, key=lambda sample: sample[2])
+        return {"peak_mib": max(sample[0] for sample in self.seen), "clock_mhz": at_work[1], "power_w": at_work[2]}
 
     def __exit__(self, *_):
         self.ends.set()
@@ -159,7 +169,7 @@ def rates(args, out, clock, models):
                 if clock.left() < 15:
                     clock.say("left out", what=f"rate of {name} by {engine} in {precision}")
                     continue
-                with Memory() as memory:
+                with Samples() as samples:
                     summary, said = embed(args, corpus, "-m", model, *ENGINES[engine], "--precision", precision,
                                           "--weights", "safetensors", *args.more, "-o", out / "rate.npy")  # fmt: skip
                 if summary is None:
@@ -168,8 +178,8 @@ def rates(args, out, clock, models):
                 rate = summary["rows_per_second"]
                 clock.say("rate", model=name, engine=engine, precision=precision, rows=count, rows_per_second=round(rate),
                           start_s=summary["load_seconds"], share_of_kernels=round(rate / AIMS[name], 3),
-                          tokens_a_row=round(summary["tokens"] / count, 1), peak_mib=memory.most, stages=summary["stages"],
-                          cosine=summary["engine"].get("cosine_to_cpu"), version=summary["engine"]["version"])  # fmt: skip
+                          tokens_a_row=round(summary["tokens"] / count, 1), stages=summary["stages"],
+                          cosine=summary["engine"].get("cosine_to_cpu"), **samples.most(), version=summary["engine"]["version"])  # fmt: skip
         corpus.unlink()
 
 

@@ -35,7 +35,7 @@ const NAME: &str = embedctl_cuda::NAME;
 pub(super) const CANDIDATE: &str = "cuda.engine=own";
 
 /// Batches for a card: as many tokens as keep it busy. The algorithms of products are measured on as many.
-const TOKENS: usize = 32_768;
+const TOKENS: usize = 65_536;
 const ROWS: usize = 8_192;
 
 /// Workers: while the card computes one's batch, the others prepare the next. They share its memory.

@@ -117,7 +117,10 @@ KERNEL(128, attend_any, AttendArguments) {
 // in different banks.
 constexpr int TOKEN_BYTES = HEAD * 2 + 16;
 // Keys that a warp takes at a time at most, in sixteens: scores, queries and output share the registers.
-constexpr int SIXTEENS = HEAD <= 128 ? 4 : 1;
+#ifndef SIX
+#define SIX 4
+#endif
+constexpr int SIXTEENS = HEAD <= 128 ? SIX : 1;
 
 // A warp's 16 queries of one head, and what they have gathered.
 template <bool HAS_EXTRAS> struct WarpQueries {

@@ -1,5 +1,6 @@
 // Kernels of single tokens: embeddings, norms, rotary positions, activations. A warp or a block has a token, and sums in an
-// order that the width alone decides.
+// order that the width alone decides. Kernels behind a product begin with the last token: what the product wrote last may
+// still lie in the card's cache, and what they write last, which the next product reads first.
 
 KERNEL(128, embed, EmbedArguments) {
   const int token = BLOCK_X * 4 + (THREAD >> 5), lane = THREAD & 31;
@@ -42,9 +43,9 @@ template <int PIECES, int WARPS, bool IS_WHOLE, bool WIDE_IN, bool WIDE_OUT> DEV
   SHARED(memory);
   float *parts = reinterpret_cast<float *>(memory);
   constexpr int STEP = WARPS * 256;
-  const int token = WARPS == 1 ? BLOCK_X * 4 + (THREAD >> 5) : BLOCK_X;
+  const int token = a.tokens - 1 - (WARPS == 1 ? BLOCK_X * 4 + (THREAD >> 5) : BLOCK_X);
   const int first = (WARPS == 1 ? THREAD & 31 : THREAD) * 8;
-  if (token >= a.tokens) return;
+  if (token < 0) return;
   auto read = [&](const void *row, bool is_wide, int at, float (&v)[8]) {
     if (!IS_WHOLE) read_row(row, is_wide, at, a.width, v);
     else if (is_wide) read_wide(static_cast<const float *>(row) + at, v);
@@ -214,8 +215,8 @@ KERNEL(128, turn, TurnArguments) {
 // a warp all heads of a token, so that weights and angles are read once.
 KERNEL(128, turn_whole, TurnArguments) {
   constexpr int AT_ONCE = 4;
-  const int token = BLOCK_X * 4 + (THREAD >> 5), lane = THREAD & 31;
-  if (token >= a.tokens) return;
+  const int token = a.tokens - 1 - (BLOCK_X * 4 + (THREAD >> 5)), lane = THREAD & 31;
+  if (token < 0) return;
   const int lanes = a.size / 8, at = (lane & (lanes - 1)) * 8, beside = 32 / lanes, heads = a.queries + a.keys;
   Element *row = static_cast<Element *>(row_of(a.heads, false, token, a.stride)) + at;
   float cosines[8], sines[8], of_query[8], of_key[8];
@@ -293,16 +294,15 @@ template <int ACTIVATION> DEVICE float activated(float x) {
 // precision only where their product does. A thread has two pieces of eight values, which are read beside each other.
 template <int ACTIVATION> DEVICE void activate_some(const ActivateArguments &a) {
   const int pieces = (a.width + 7) / 8;
-  const unsigned all = (unsigned)a.tokens * pieces, half = (all + 1) / 2, index = (unsigned)BLOCK_X * THREADS + THREAD;
+  const unsigned all = (unsigned)a.tokens * pieces, index = (unsigned)BLOCK_X * 2 * THREADS + THREAD;
   const bool is_whole = a.width % 8 == 0 && a.stride % 8 == 0;
-  if (index >= half) return;
   Element *row[2];
   int at[2];
   UNROLL
   for (int one = 0; one < 2; one++) {
-    const unsigned piece = index + one * half, token = piece / pieces;
+    const unsigned behind = index + one * THREADS, piece = all - 1 - behind, token = piece / pieces;
     at[one] = (int)(piece - token * pieces) * 8;
-    row[one] = piece < all ? static_cast<Element *>(a.values) + (long long)token * a.stride : nullptr;
+    row[one] = behind < all ? static_cast<Element *>(a.values) + (long long)token * a.stride : nullptr;
   }
   if (!is_whole) {
     for (int one = 0; one < 2; one++)

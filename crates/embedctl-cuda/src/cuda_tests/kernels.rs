@@ -659,7 +659,7 @@ fn activations_are_those_of_plain_code() {
                     activation,
                     is_gated: i32::from(is_gated),
                 };
-                let blocks = [(tokens * width.div_ceil(8)).div_ceil(2).div_ceil(256), 1];
+                let blocks = [(tokens * width.div_ceil(8)).div_ceil(512), 1];
                 let (kernels, stream) = (&bench.kernels, &bench.stream);
                 kernels
                     .launch(stream, Kernel::Activate, blocks, 256, 0, arguments)

@@ -311,7 +311,7 @@ impl Runner {
             activation,
             is_gated: i32::from(is_gated),
         };
-        let blocks = [(tokens * width.div_ceil(8)).div_ceil(2).div_ceil(256), 1];
+        let blocks = [(tokens * width.div_ceil(8)).div_ceil(512), 1];
         let kernels = &self.shared.kernels;
         kernels.launch(&self.stream, Kernel::Activate, blocks, 256, 0, arguments)
     }
