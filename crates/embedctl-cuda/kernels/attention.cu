@@ -116,11 +116,9 @@ KERNEL(128, attend_any, AttendArguments) {
 // Bytes from token to token in shared memory: an odd number of pieces of 16 bytes, so that the eight rows of a matrix lie
 // in different banks.
 constexpr int TOKEN_BYTES = HEAD * 2 + 16;
-// Keys that a warp takes at a time at most, in sixteens: scores, queries and output share the registers.
-#ifndef SIX
-#define SIX 4
-#endif
-constexpr int SIXTEENS = HEAD <= 128 ? SIX : 1;
+// Keys that a warp takes at a time at most, in sixteens: scores, queries and output share the registers, and of warps that use
+// fewer of them more run beside each other.
+constexpr int SIXTEENS = HEAD <= 128 ? 2 : 1;
 
 // A warp's 16 queries of one head, and what they have gathered.
 template <bool HAS_EXTRAS> struct WarpQueries {
@@ -156,19 +154,8 @@ template <bool HAS_EXTRAS> struct WarpQueries {
   // Adds `count` sixteens of keys, SIXTEENS at most, of which the first is key `key` of the row and lies at place `at` of
   // shared memory. The parts have a number of keys that the compiler knows, so that nothing in them branches.
   DEVICE void add(const AttendArguments &a, const Work &work, int head, unsigned keys, unsigned values, int at, int key, int count) {
-    if constexpr (SIXTEENS >= 4)
-      if (count >= 4) {
-        add_some<4>(a, work, head, keys, values, at, key);
-        return;
-      }
-    if constexpr (SIXTEENS >= 2)
-      if (count >= 2) {
-        add_some<2>(a, work, head, keys, values, at, key);
-        at += 32;
-        key += 32;
-        count -= 2;
-      }
-    if (count) add_some<1>(a, work, head, keys, values, at, key);
+    if (SIXTEENS >= 2 && count >= 2) add_some<SIXTEENS>(a, work, head, keys, values, at, key);
+    else add_some<1>(a, work, head, keys, values, at, key);
   }
 
   template <int COUNT> DEVICE void add_some(const AttendArguments &a, const Work &work, int head, unsigned keys, unsigned values, int at, int key) {
@@ -287,7 +274,7 @@ DEVICE void copy_keys(const AttendArguments &a, const Work &work, int key_head, 
 }
 
 // A row and `together` heads of keys: each warp takes every so manieth task, which is 16 queries of a head.
-constexpr int SHORT_THREADS = 256;
+constexpr int SHORT_THREADS = 128;
 template <bool HAS_EXTRAS> DEVICE void attend_resident(const AttendArguments &a) {
   SHARED(memory);
   const Work work = a.work[BLOCK_X];

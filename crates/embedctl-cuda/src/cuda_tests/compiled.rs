@@ -130,12 +130,9 @@ fn kernels_are_compiled_for_every_architecture_without_spilling() {
             let threads = match kernel.as_str() {
                 "norm_32768" | "place" => 1024,
                 "activate" | "norm_8192" => 256,
-                "attend_short" | "attend_short_extras" => 256,
                 _ => 128,
             };
-            // One with many warps, or with wide heads, is alone.
-            let is_wide = kernel.starts_with("attend_short") && head > 64;
-            let blocks = if threads == 1024 || is_wide { 1 } else { 2 };
+            let blocks = if threads == 1024 { 1 } else { 2 };
             if registers == 0 || registers * threads * blocks > REGISTERS || spilled > MOST_SPILLED
             {
                 wrong.push(format!(

@@ -380,7 +380,7 @@ fn attention(bench: &Bench, case: Case, lengths: &[usize]) {
         let blocks = [items, heads];
         // Warps of the kernel for short rows share all tasks, however many there are of both.
         let threads: &[usize] = match kernel {
-            Kernel::AttendShort | Kernel::AttendShortExtras => &[32, 128, 160, 256],
+            Kernel::AttendShort | Kernel::AttendShortExtras => &[32, 64, 96, 128],
             _ => &[128],
         };
         for threads in threads {

@@ -8,7 +8,7 @@ use crate::program::Program;
 const RESIDENT: usize = 96 << 10;
 
 /// Warps of a block of the kernel for short rows.
-const SHORT_WARPS: usize = 8;
+const SHORT_WARPS: usize = 4;
 
 /// Tokens up to which short rows are launched together: each launch has the memory and the warps of its longest row.
 pub(super) const SHORT_CLASSES: [usize; 3] = [256, 128, 64];
