@@ -1,11 +1,13 @@
-//! embedctl's own engine for NVIDIA GPUs behind the engines' traits: chosen by `cuda.engine=own`.
+//! embedctl's own engine for NVIDIA GPUs behind the engines' traits: it runs checkpoints for the provider `cuda`.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use embedctl_common::cancel::CancelToken;
-use embedctl_common::setting::{BATCH_TOKENS, DEVICE};
+use embedctl_common::setting::BATCH_TOKENS;
 use embedctl_common::size;
 use embedctl_common::vectors::SparseRows;
 use embedctl_cuda::{
@@ -38,8 +40,11 @@ pub(super) const CANDIDATE: &str = "cuda.engine=own";
 const TOKENS: usize = 65_536;
 const ROWS: usize = 8_192;
 
-/// Workers: while the card computes one's batch, the others prepare the next. They share its memory.
+/// Workers of a card: while it computes one's batch, the others prepare the next. They share its memory.
 const WORKERS: usize = 3;
+
+/// Options of `cuda` that ONNX Runtime alone has.
+const OF_ONNX_RUNTIME: [&str; 4] = ["memory-limit", "arena", "binding", "operators"];
 
 /// Positions of tables at most. A longer row is an error of its own.
 const MOST_POSITIONS: usize = 1 << 17;
@@ -47,11 +52,35 @@ const MOST_POSITIONS: usize = 1 << 17;
 /// Models whose files are larger are not loaded a second time for the check.
 const MOST_CHECKED: u64 = 2 << 30;
 
-/// Whether the options choose this engine for the provider `cuda`.
-pub(super) fn is_chosen(options: &EngineOptions) -> bool {
-    last_option(options, "engine")
-        .and_then(|option| option.value.word())
-        .is_some_and(|word| word == "own")
+/// Who runs a checkpoint for the provider `cuda`, as the options say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Chosen {
+    /// This engine, by name: what it lacks is an error, but for a model that it does not know.
+    Own,
+    /// This engine, and ONNX Runtime where its libraries or a card for it are missing.
+    OwnIfHere,
+    /// ONNX Runtime.
+    OnnxRuntime,
+}
+
+/// Who runs a checkpoint for the provider `cuda`. An option that ONNX Runtime alone has chooses it.
+///
+/// # Errors
+/// If an option of ONNX Runtime's stands beside `cuda.engine=own`.
+pub(super) fn chosen(options: &EngineOptions) -> Result<Chosen> {
+    let named = last_option(options, "engine").and_then(|option| option.value.word());
+    let of_other = OF_ONNX_RUNTIME
+        .iter()
+        .find(|name| last_option(options, name).is_some());
+    match (named, of_other) {
+        (Some("own"), Some(name)) => Err(Error::usage(format!(
+            "cuda.{name} is an option of ONNX Runtime's, and {CANDIDATE} chooses embedctl's own engine"
+        ))
+        .with_remedy("leave one of them out")),
+        (Some("own"), None) => Ok(Chosen::Own),
+        (None, None) if cfg!(target_os = "linux") => Ok(Chosen::OwnIfHere),
+        _ => Ok(Chosen::OnnxRuntime),
+    }
 }
 
 fn last_option<'a>(options: &'a EngineOptions, name: &str) -> Option<&'a ProviderOption> {
@@ -80,7 +109,7 @@ pub(super) fn lacks(model: &Model) -> Option<String> {
 }
 
 /// The three libraries, each found by its own search.
-fn libraries(cancel: &CancelToken) -> Result<(Libraries, PathBuf)> {
+fn libraries_of_cuda(cancel: &CancelToken) -> Result<(Libraries, PathBuf)> {
     let mut paths: Vec<PathBuf> = Vec::new();
     for needed in LIBRARIES {
         let found = cuda_library(needed.names, cancel).map_err(|reason| {
@@ -94,16 +123,72 @@ fn libraries(cancel: &CancelToken) -> Result<(Libraries, PathBuf)> {
     Ok((libraries, multiplier.to_path_buf()))
 }
 
-/// Opens the model's checkpoint on the card of the options.
+/// Whether an NVIDIA driver and the two libraries are here.
+pub(super) fn is_here(cancel: &CancelToken) -> bool {
+    LIBRARIES
+        .iter()
+        .all(|needed| cuda_library(needed.names, cancel).is_ok())
+}
+
+/// Whether this engine works here: the name of the first card, on which a small product was right, and cuBLASLt's file.
 ///
 /// # Errors
-/// If a library is missing, there is no such card, the model does not fit into its memory, or the card computes something
-/// else than the processor.
+/// What is missing, or what the card said.
+pub fn check(cancel: &CancelToken) -> Result<(String, PathBuf)> {
+    let (libraries, library) = libraries_of_cuda(cancel)?;
+    let card = Card::open(libraries, 0)?;
+    card.try_product()?;
+    Ok((card.info.name.clone(), library))
+}
+
+/// The cards of the options, opened.
+pub(super) struct Cards {
+    cards: Vec<Arc<Card>>,
+    numbers: Vec<u32>,
+    library: PathBuf,
+}
+
+impl Cards {
+    /// Opens the cards of the options.
+    ///
+    /// # Errors
+    /// If a library is missing, or there is no such card.
+    pub(super) fn open(options: &ResolvedEngine, cancel: &CancelToken) -> Result<Self> {
+        let (first, library) = libraries_of_cuda(cancel)?;
+        let numbers = match (options.all_devices, &options.devices[..]) {
+            (true, _) => (0..first.devices()?).collect(),
+            (false, []) => vec![0],
+            (false, devices) => devices.to_vec(),
+        };
+        let mut found = Some(first);
+        let cards = numbers.iter().map(|number| {
+            let libraries = match found.take() {
+                Some(libraries) => libraries,
+                None => libraries_of_cuda(cancel)?.0,
+            };
+            Card::open(libraries, *number)
+        });
+        Ok(Self {
+            cards: cards.collect::<Result<_>>()?,
+            numbers,
+            library,
+        })
+    }
+}
+
+/// Opens the model's checkpoint on cards. Rows, not copies of them, go to each.
+///
+/// # Errors
+/// If the model does not fit into a card's memory, or a card computes something else than the processor.
 pub(super) fn open(
     model: &Model,
     options: &ResolvedEngine,
+    Cards {
+        cards,
+        numbers,
+        library,
+    }: Cards,
     passed_over: &[SkippedCandidate],
-    cancel: &CancelToken,
 ) -> Result<Box<dyn Engine>> {
     let float = options.float.unwrap_or(FloatType::F32);
     let element = match float {
@@ -112,15 +197,6 @@ pub(super) fn open(
         FloatType::Bf16 => Element::Bf16,
     };
     let tf32 = last_option(options, "tf32").is_some_and(|option| option.value.is_on());
-    if options.all_devices || options.devices.len() > 1 {
-        return Err(Error::usage(format!(
-            "{DEVICE}: {CANDIDATE} computes on one card at a time"
-        ))
-        .with_remedy("name one device, or leave the engine to ONNX Runtime"));
-    }
-    let number = options.devices.first().copied().unwrap_or(0);
-    let (libraries, library) = libraries(cancel)?;
-    let card = Card::open(libraries, number)?;
     let network = PlainNetwork::open(model.network(), model.adapter())?;
     let encoder_options = EncoderOptions {
         element,
@@ -135,52 +211,45 @@ pub(super) fn open(
             .map(|cache| cache.join("cuda")),
     };
     let sample = Sample::of(model, &network)?;
-    // The processor computes the sample while the card is made ready.
-    let (encoder, exact) = thread::scope(|scope| {
+    // The processor computes the sample while the cards are made ready.
+    let (encoders, exact) = thread::scope(|scope| {
         let exact = sample
             .as_ref()
             .map(|sample| scope.spawn(|| sample.states_here(model)));
-        let encoder = Encoder::open(&network, &card, &encoder_options);
-        let exact = exact.map(|thread| {
-            let panicked = |_| Err(Error::internal("the check's thread has panicked"));
-            thread.join().unwrap_or_else(panicked)
-        });
-        (encoder, exact)
+        let encoders = open_on_all(&network, &cards, &encoder_options);
+        (encoders, exact.map(|thread| joined(thread.join())))
     });
-    let encoder = encoder?;
-    refuse_unseen(model, |length| encoder.takes_unseen(length))?;
-    let tokens = fitting_tokens(&card, &encoder, options)?;
+    let encoders = encoders?;
+    let exact = exact.transpose()?;
+    let first = encoders
+        .first()
+        .ok_or_else(|| Error::internal("an engine without a card"))?;
+    refuse_unseen(model, |length| first.takes_unseen(length))?;
+    let mut tokens = usize::MAX;
+    for (card, encoder) in cards.iter().zip(&encoders) {
+        tokens = tokens.min(fitting_tokens(card, encoder, options)?);
+    }
     let own_options = options.provider_options.iter();
     let own_options = own_options.filter(|option| option.provider == Provider::Cuda);
-    let card_info = &card.info;
-    let version = format!(
-        "{} ({}, sm_{}, driver {}.{}, NVRTC {}.{}, cuBLASLt {})",
-        env!("CARGO_PKG_VERSION"),
-        card_info.name,
-        card_info.architecture,
-        card_info.driver / 1000,
-        card_info.driver % 1000 / 10,
-        card_info.compiler.0,
-        card_info.compiler.1,
-        card_info.multiplier
-    );
+    let info = EngineInfo {
+        library: Some(library),
+        devices: numbers,
+        options: own_options.copied().collect(),
+        built_graph: Some(float.name()),
+        ignored: first.ignored().to_vec(),
+        passed_over: passed_over.to_vec(),
+        ..EngineInfo::new(NAME, version(&cards), Provider::Cuda)
+    };
     let engine = CudaEngine {
-        info: EngineInfo {
-            library: Some(library),
-            devices: vec![number],
-            options: own_options.copied().collect(),
-            built_graph: Some(float.name()),
-            ignored: encoder.ignored().to_vec(),
-            passed_over: passed_over.to_vec(),
-            ..EngineInfo::new(NAME, version, Provider::Cuda)
-        },
+        info,
         pooling: CardPooling::of(model).filter(|_| !pools_here(options)),
         pooler: Pooler::new(&model.config, 0),
-        encoder,
+        encoders,
+        next: AtomicUsize::new(0),
         tokens,
     };
     let cosine = match sample.zip(exact) {
-        Some((sample, exact)) => Some(engine.check(&sample, &exact?, float)?),
+        Some((sample, exact)) => Some(engine.check(&sample, &exact, float)?),
         None => None,
     };
     Ok(Box::new(CudaEngine {
@@ -190,6 +259,55 @@ pub(super) fn open(
         },
         ..engine
     }))
+}
+
+/// What a thread gave.
+fn joined<T>(done: thread::Result<Result<T>>) -> Result<T> {
+    done.unwrap_or_else(|_| {
+        Err(Error::internal(
+            "a thread that opens the engine has panicked",
+        ))
+    })
+}
+
+/// Opens the network on every card: on the first alone, whose choice of algorithms the others take, so that a row has the
+/// same bits on each.
+fn open_on_all(
+    network: &PlainNetwork,
+    cards: &[Arc<Card>],
+    options: &EncoderOptions,
+) -> Result<Vec<Encoder>> {
+    let Some((first, others)) = cards.split_first() else {
+        return Ok(Vec::new());
+    };
+    let first = Encoder::open(network, first, options)?;
+    let others = thread::scope(|scope| {
+        let open = |card| scope.spawn(move || Encoder::open(network, card, options));
+        let threads: Vec<_> = others.iter().map(open).collect();
+        let joined = threads.into_iter().map(|thread| joined(thread.join()));
+        joined.collect::<Result<Vec<_>>>()
+    });
+    Ok(std::iter::once(first).chain(others?).collect())
+}
+
+/// The versions of all that decides a vector's bits, for provenance.
+fn version(cards: &[Arc<Card>]) -> String {
+    let Some(card) = cards.first().map(|card| &card.info) else {
+        return String::new();
+    };
+    let mut names: Vec<&str> = cards.iter().map(|card| card.info.name.as_str()).collect();
+    names.dedup();
+    format!(
+        "{} ({}, sm_{}, driver {}.{}, NVRTC {}.{}, cuBLASLt {})",
+        env!("CARGO_PKG_VERSION"),
+        names.join(" and "),
+        card.architecture,
+        card.driver / 1000,
+        card.driver % 1000 / 10,
+        card.compiler.0,
+        card.compiler.1,
+        card.multiplier
+    )
 }
 
 /// Tokens of a batch for which the card has memory.
@@ -251,7 +369,10 @@ impl CardPooling {
 
 struct CudaEngine {
     info: EngineInfo,
-    encoder: Encoder,
+    /// One of each card.
+    encoders: Vec<Encoder>,
+    /// The card of the next worker.
+    next: AtomicUsize,
     pooling: Option<CardPooling>,
     pooler: Pooler,
     tokens: usize,
@@ -297,30 +418,16 @@ impl Sample {
 }
 
 impl CudaEngine {
-    /// The least cosine between vectors of a sample here and on the processor, whose states are `exact`.
+    /// The least cosine between vectors of a sample on any card and on the processor, whose states are `exact`.
     fn check(&self, sample: &Sample, exact: &[f32], float: FloatType) -> Result<f64> {
         let least = match float {
             FloatType::F32 => 0.999_9,
             FloatType::F16 => 0.999,
             FloatType::Bf16 => 0.98,
         };
-        let batch = &sample.batch;
-        let mut worker = self.encoder.worker()?;
-        let ours = worker.run(rows_of(batch))?;
-        let width = self.encoder.width();
         let mut worst = 1.0_f64;
-        for row in 0..batch.rows() {
-            let span = batch.span(row);
-            let of = |states: &[f32]| {
-                let states = &states[span.start * width..span.end * width];
-                let mut vector = Vec::new();
-                match self.encoder.terms() {
-                    Some(_) => vector.extend_from_slice(states),
-                    None => self.pooler.compared(states, width, &mut vector),
-                }
-                vector
-            };
-            let cosine = Cosine::between(&of(ours), &of(exact));
+        for encoder in &self.encoders {
+            let cosine = self.cosine(encoder, &sample.batch, exact)?;
             worst = if cosine >= worst { worst } else { cosine };
         }
         if worst >= least {
@@ -356,6 +463,31 @@ fn rows_of(batch: &Batch) -> Rows<'_> {
     }
 }
 
+impl CudaEngine {
+    /// The least cosine between vectors of the rows by `encoder` and those of `exact`, their states.
+    fn cosine(&self, encoder: &Encoder, batch: &Batch, exact: &[f32]) -> Result<f64> {
+        let mut worker = encoder.worker()?;
+        let ours = worker.run(rows_of(batch))?;
+        let width = encoder.width();
+        let mut worst = 1.0_f64;
+        for row in 0..batch.rows() {
+            let span = batch.span(row);
+            let of = |states: &[f32]| {
+                let states = &states[span.start * width..span.end * width];
+                let mut vector = Vec::new();
+                match encoder.terms() {
+                    Some(_) => vector.extend_from_slice(states),
+                    None => self.pooler.compared(states, width, &mut vector),
+                }
+                vector
+            };
+            let cosine = Cosine::between(&of(ours), &of(exact));
+            worst = if cosine >= worst { worst } else { cosine };
+        }
+        Ok(worst)
+    }
+}
+
 impl Engine for CudaEngine {
     fn info(&self) -> &EngineInfo {
         &self.info
@@ -374,18 +506,23 @@ impl Engine for CudaEngine {
     }
 
     fn workers(&self) -> Option<usize> {
-        Some(WORKERS)
+        Some(WORKERS * self.encoders.len())
     }
 
     fn token_rows(&self) -> Option<usize> {
-        Some(self.encoder.token_rows())
+        self.encoders.first().map(Encoder::token_rows)
     }
 
     fn worker(&self) -> Result<Box<dyn Worker>> {
+        let next = self.next.fetch_add(1, Ordering::Relaxed);
+        let encoder = self
+            .encoders
+            .get(next % self.encoders.len().max(1))
+            .ok_or_else(|| Error::internal("an engine without a card"))?;
         Ok(Box::new(CudaWorker {
-            worker: self.encoder.worker()?,
-            width: self.encoder.width(),
-            terms: self.encoder.terms(),
+            worker: encoder.worker()?,
+            width: encoder.width(),
+            terms: encoder.terms(),
             pooling: self.pooling.clone(),
             spans: Vec::new(),
             entries: SparseRows::default(),

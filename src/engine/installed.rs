@@ -7,7 +7,7 @@ use super::{
     auto, cuda, native, ort, rten,
 };
 use crate::cancel::CancelToken;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::model::{Knows, Model, WeightsKind};
 use crate::runtime::selection::LibrarySelection;
 
@@ -64,7 +64,10 @@ struct InstalledHere<'a> {
 
 impl MachineEngines for InstalledHere<'_> {
     fn reason_to_skip(&self, provider: Provider) -> Option<String> {
-        auto::reason_to_skip(provider, || self.selection.may_have(provider))
+        auto::reason_to_skip(provider, || {
+            provider == Provider::Cuda && cuda::is_here(self.cancel)
+                || self.selection.may_have(provider)
+        })
     }
 
     fn open(
@@ -78,18 +81,45 @@ impl MachineEngines for InstalledHere<'_> {
         match provider {
             Provider::Native => return native::open(model, options, passed_over, provider),
             Provider::Rten => return rten::open(model, options, passed_over, self.cancel),
-            Provider::Cuda if is_checkpoint && cuda::is_chosen(options) => {
-                let Some(reason) = cuda::lacks(model) else {
-                    return cuda::open(model, options, passed_over, self.cancel);
-                };
-                passed_over.push(SkippedCandidate {
-                    candidate: cuda::CANDIDATE.to_owned(),
-                    reason,
-                    named: true,
-                });
+            Provider::Cuda if is_checkpoint => {
+                if let Some(engine) = self.open_own(model, options, passed_over)? {
+                    return Ok(engine);
+                }
             }
             _ => {}
         }
         ort::open(model, options, provider, &self.selection, passed_over)
+    }
+}
+
+impl InstalledHere<'_> {
+    /// Opens a checkpoint with the engine for NVIDIA GPUs; `None` where ONNX Runtime is to run it, with the reason among
+    /// those that were passed over unless the options say so.
+    fn open_own(
+        &self,
+        model: &Model,
+        options: &ResolvedEngine,
+        passed_over: &mut Vec<SkippedCandidate>,
+    ) -> Result<Option<Box<dyn Engine>>> {
+        let chosen = cuda::chosen(options)?;
+        if chosen == cuda::Chosen::OnnxRuntime {
+            return Ok(None);
+        }
+        let reason = match cuda::lacks(model) {
+            Some(reason) => reason,
+            None => match (cuda::Cards::open(options, self.cancel), chosen) {
+                (Ok(cards), _) => return cuda::open(model, options, cards, passed_over).map(Some),
+                (Err(error), cuda::Chosen::OwnIfHere) if error.kind() == ErrorKind::Provider => {
+                    error.to_string()
+                }
+                (Err(error), _) => return Err(error),
+            },
+        };
+        passed_over.push(SkippedCandidate {
+            candidate: cuda::CANDIDATE.to_owned(),
+            reason,
+            named: true,
+        });
+        Ok(None)
     }
 }

@@ -137,3 +137,101 @@ fn a_machine_without_a_card_and_one_without_a_library_are_told_what_is_missing()
     assert!(run.stderr.contains("pip install nvidia-cublas"), "{run}");
     assert!(!sandbox.path("none.npy").exists());
 }
+
+/// Without an option, a checkpoint is run by our engine; ONNX Runtime runs it where an option says so, or is its own.
+#[test]
+fn a_checkpoint_is_run_by_our_engine_unless_an_option_chooses_onnx_runtime() {
+    let Some(sandbox) = sandbox("the engine of -p cuda") else {
+        return;
+    };
+    let plain = "-p cuda --weights safetensors --log-format json";
+    let run = |line: &str| {
+        let output = format!("{}.npy", line.len());
+        let line = format!("{plain} {line}");
+        sandbox.finish(&mut command(&sandbox, &output, &line))
+    };
+    let ours = run("");
+    assert_eq!(ours.code, Some(0), "{ours}");
+    assert!(ours.stderr.contains("\"engine\":\"cuda\""), "{ours}");
+    for option in [
+        "cuda.engine=onnxruntime",
+        "cuda.memory-limit=1GiB",
+        "cuda.operators=standard",
+    ] {
+        let other = run(&format!("--provider-option {option}"));
+        assert_ne!(other.code, Some(0), "{option}: {other}");
+        assert!(other.stderr.contains("onnxruntime"), "{option}: {other}");
+        assert!(
+            !other.stderr.contains("cuda.engine=own"),
+            "{option}: {other}"
+        );
+    }
+    let both = run("--provider-option cuda.engine=own --provider-option cuda.arena=exact");
+    assert_eq!(both.code, Some(2), "{both}");
+    assert!(both.stderr.contains("cuda.arena"), "{both}");
+}
+
+/// Where a library of ours is missing, ONNX Runtime is asked, and both reasons are given.
+#[test]
+fn without_its_libraries_our_engine_gives_way_to_onnx_runtime() {
+    let Some(sandbox) = sandbox("our engine without a library") else {
+        return;
+    };
+    fs::remove_file(sandbox.path(FOLDER).join("libnvrtc.so.13")).unwrap();
+    let line = "-p cuda --weights safetensors";
+    let run = sandbox.finish(&mut command(&sandbox, "none.npy", line));
+    assert_ne!(run.code, Some(0), "{run}");
+    for words in ["libnvrtc.so.13", "nvidia-cuda-nvrtc", "onnxruntime"] {
+        assert!(run.stderr.contains(words), "{words}: {run}");
+    }
+}
+
+/// Rows go to several cards, and have the same bits on each.
+#[test]
+fn several_cards_share_the_rows_and_give_the_bits_of_one() {
+    let Some(sandbox) = sandbox("several cards") else {
+        return;
+    };
+    let texts: String = (0..90)
+        .map(|row| format!("text {row} of {}\n", "some words ".repeat(row % 9)))
+        .collect();
+    sandbox.write("texts.txt", &texts);
+    let line = format!("{OWN} --precision fp16 --log-format json --batch-tokens 64");
+    let one = sandbox.finish(&mut command(&sandbox, "one.npy", &line));
+    assert_eq!(one.code, Some(0), "{one}");
+    for devices in ["0,1,2", "all"] {
+        let line = format!("{line} --device {devices}");
+        let mut several = command(&sandbox, "several.npy", &line);
+        let run = sandbox.finish(several.env("EMBEDCTL_EMULATED_CARDS", "3"));
+        assert_eq!(run.code, Some(0), "{run}");
+        assert!(run.stderr.contains("\"devices\":[0,1,2]"), "{run}");
+        let [one, several] = ["one.npy", "several.npy"].map(|name| fs::read(sandbox.path(name)));
+        assert!(one.unwrap() == several.unwrap(), "{devices}");
+        fs::remove_file(sandbox.path("several.npy")).unwrap();
+        fs::remove_file(sandbox.path("several.npy.json")).unwrap();
+    }
+    let run = own(&sandbox, "none.npy", "--device 0,1");
+    assert_ne!(run.code, Some(0), "{run}");
+    assert!(run.stderr.contains("no device 1"), "{run}");
+}
+
+/// `devices` says that the provider works, and by whom.
+#[test]
+fn devices_shows_our_engine_and_who_runs_onnx_files() {
+    let Some(sandbox) = sandbox("devices with our engine") else {
+        return;
+    };
+    let mut command = sandbox.command(["devices", "--json"]);
+    command
+        .env("EMBEDCTL_EMULATOR", in_repository(EMULATOR))
+        .env("EMBEDCTL_EMULATOR_CACHE", sandbox.path(""))
+        .env("VIRTUAL_ENV", sandbox.path("env"));
+    let run = sandbox.finish(&mut command);
+    let report: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    let cuda = &report["providers"]["cuda"];
+    assert_eq!(cuda["status"], "works", "{cuda}");
+    assert_eq!(cuda["device"], "Emulated GPU", "{cuda}");
+    let detail = cuda["detail"].as_str().unwrap();
+    assert!(detail.contains("embedctl's own engine"), "{detail}");
+    assert!(detail.contains("ONNX files not"), "{detail}");
+}

@@ -28,7 +28,7 @@ enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, INVALI
 namespace {
 std::recursive_mutex guard;
 typedef std::lock_guard<std::recursive_mutex> Locked;
-struct Allocation { size_t bytes, whole; };
+struct Allocation { size_t bytes, whole; int card; };
 std::map<char *, Allocation> device_memory, host_memory;
 size_t used, limit = size_t(4) << 30, calls_made[4];
 // When a call of a kind fails: its number from now on, and the status. Kinds: 0 allocation, 1 launch, 2 copy, 3 product.
@@ -36,7 +36,10 @@ long fails_at[4] = {-1, -1, -1, -1};
 int fails_with[4];
 int lost; // an error that every later call gives, as a lost device does
 std::string log_text;
-thread_local bool has_context;
+// The cards: all alike, but memory and streams belong to one, and only that one may use them.
+enum { CARDS = 8 };
+char contexts[CARDS];
+thread_local int card = -1;
 
 void note(const std::string &line) { log_text += line; log_text += '\n'; }
 int counted(int kind) {
@@ -66,7 +69,7 @@ CUresult allocate(std::map<char *, Allocation> &memory, void **out, size_t bytes
   if (&memory == &device_memory && used + bytes > limit) return OUT_OF_MEMORY;
   char *p = guarded(bytes, whole);
   if (!p) return OUT_OF_MEMORY;
-  memory[p] = {bytes, whole};
+  memory[p] = {bytes, whole, card};
   if (&memory == &device_memory) used += bytes;
   *out = p;
   return OK;
@@ -86,11 +89,11 @@ bool is_ours(const void *p, size_t bytes) {
   auto after = device_memory.upper_bound(static_cast<char *>(const_cast<void *>(p)));
   if (after == device_memory.begin()) return false;
   --after;
-  return static_cast<const char *>(p) + bytes <= after->first + after->second.bytes;
+  return after->second.card == card && static_cast<const char *>(p) + bytes <= after->first + after->second.bytes;
 }
 
 struct Work { std::function<int()> run; struct Event *event; };
-struct Stream { std::deque<Work> work; };
+struct Stream { int card; std::deque<Work> work; };
 struct Event { Stream *stream = nullptr; long recorded = 0, reached = 0; };
 int run_until(Stream *stream, Event *event, long reached) {
   while (!stream->work.empty() && !(event && event->reached >= reached)) {
@@ -101,7 +104,7 @@ int run_until(Stream *stream, Event *event, long reached) {
   return lost;
 }
 CUresult enqueue(Stream *stream, std::function<int()> run) {
-  if (!has_context) return INVALID_CONTEXT;
+  if (card < 0 || stream->card != card) return INVALID_CONTEXT;
   stream->work.push_back({std::move(run), nullptr});
   return OK;
 }
@@ -190,8 +193,8 @@ EXPORT CUresult cuInit(unsigned) {
   return OK;
 }
 EXPORT CUresult cuDriverGetVersion(int *version) { *version = 13000; return OK; }
-EXPORT CUresult cuDeviceGetCount(int *count) { *count = 1; return OK; }
-EXPORT CUresult cuDeviceGet(int *device, int number) { if (number) return 101; *device = 0; return OK; }
+EXPORT CUresult cuDeviceGetCount(int *count) { const char *told = getenv("EMBEDCTL_EMULATED_CARDS"); *count = told ? std::min<int>(atoi(told), CARDS) : 1; return OK; }
+EXPORT CUresult cuDeviceGet(int *device, int number) { int count; cuDeviceGetCount(&count); if (number < 0 || number >= count) return 101; *device = number; return OK; }
 EXPORT CUresult cuDeviceGetName(char *name, int room, int) { snprintf(name, room, "Emulated GPU"); return OK; }
 EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, int) {
   switch (attribute) {
@@ -202,11 +205,11 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, int) {
     default: return INVALID_VALUE;
   }
 }
-EXPORT CUresult cuDevicePrimaryCtxRetain(void **context, int) { *context = &guard; return lost; }
+EXPORT CUresult cuDevicePrimaryCtxRetain(void **context, int device) { *context = &contexts[device]; return lost; }
 EXPORT CUresult cuDevicePrimaryCtxRelease_v2(int) { return OK; }
-EXPORT CUresult cuCtxSetCurrent(void *context) { has_context = context != nullptr; return OK; }
+EXPORT CUresult cuCtxSetCurrent(void *context) { card = context ? int(static_cast<char *>(context) - contexts) : -1; return OK; }
 EXPORT CUresult cuMemGetInfo_v2(size_t *unused, size_t *total) { Locked locked(guard); *unused = limit - std::min(limit, used); *total = limit; return lost; }
-EXPORT CUresult cuMemAlloc_v2(uint64_t *p, size_t bytes) { return has_context ? allocate(device_memory, reinterpret_cast<void **>(p), bytes) : INVALID_CONTEXT; }
+EXPORT CUresult cuMemAlloc_v2(uint64_t *p, size_t bytes) { return card >= 0 ? allocate(device_memory, reinterpret_cast<void **>(p), bytes) : INVALID_CONTEXT; }
 EXPORT CUresult cuMemFree_v2(uint64_t p) { return release(device_memory, reinterpret_cast<void *>(p)); }
 EXPORT CUresult cuMemHostAlloc(void **p, size_t bytes, unsigned) { return allocate(host_memory, p, bytes); }
 EXPORT CUresult cuMemFreeHost(void *p) { return release(host_memory, p); }
@@ -228,7 +231,7 @@ EXPORT CUresult cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, S
   if (!is_ours(reinterpret_cast<void *>(from), bytes) || !is_ours(reinterpret_cast<void *>(to), bytes)) return INVALID_VALUE;
   return enqueue(stream, [=] { memcpy(reinterpret_cast<void *>(to), reinterpret_cast<void *>(from), bytes); return OK; });
 }
-EXPORT CUresult cuStreamCreate(Stream **stream, unsigned) { *stream = new Stream; return lost; }
+EXPORT CUresult cuStreamCreate(Stream **stream, unsigned) { *stream = new Stream{card, {}}; return lost; }
 EXPORT CUresult cuStreamDestroy_v2(Stream *stream) { delete stream; return OK; }
 EXPORT CUresult cuStreamSynchronize(Stream *stream) { Locked locked(guard); return run_until(stream, nullptr, 0); }
 EXPORT CUresult cuEventCreate(Event **event, unsigned) { *event = new Event; return lost; }

@@ -104,7 +104,9 @@ template <int PIECES, int WARPS, bool IS_WHOLE, bool WIDE_IN, bool WIDE_OUT> DEV
   }
 }
 template <int PIECES, int WARPS> DEVICE void norm_rows(const NormArguments &a) {
-  if (a.width % 8 || a.input_stride % 8 || a.out_stride % 8) norm_some<PIECES, WARPS, false, false, false>(a);
+  // The widest rows have no registers for it, and are rare.
+  if constexpr (WARPS == 32) norm_some<PIECES, WARPS, false, false, false>(a);
+  else if (a.width % 8 || a.input_stride % 8 || a.out_stride % 8) norm_some<PIECES, WARPS, false, false, false>(a);
   else if (a.input_is_wide && a.out_is_wide) norm_some<PIECES, WARPS, true, true, true>(a);
   else if (a.input_is_wide) norm_some<PIECES, WARPS, true, true, false>(a);
   else if (a.out_is_wide) norm_some<PIECES, WARPS, true, false, true>(a);

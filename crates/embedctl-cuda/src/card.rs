@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use embedctl_common::error::{Error, ErrorKind, Result};
 
-use crate::NAME;
 use crate::library::{Libraries, Object};
+use crate::{NAME, products};
 
 /// The oldest architecture: Ampere's, which has bfloat16 and copies beside the computation.
 const OLDEST: u32 = 80;
@@ -67,14 +67,12 @@ impl Card {
         };
         // SAFETY: pointers lead to values of the types that the driver's header names.
         unsafe {
-            failed((driver.init)(0), "find a card")?;
-            let mut count = 0;
-            failed((driver.device_count)(&raw mut count), "count the cards")?;
-            let number = c_int::try_from(number).unwrap_or(c_int::MAX);
+            let count = libraries.devices()?;
             if number >= count {
                 let reason = format!("there is no device {number}: the driver has {count}");
                 return Err(Error::new(ErrorKind::Provider, NAME, reason));
             }
+            let number = c_int::try_from(number).unwrap_or(c_int::MAX);
             let mut device = 0;
             failed((driver.device)(&raw mut device, number), "open the card")?;
             let attribute = |which: c_int| {
@@ -125,6 +123,14 @@ impl Card {
         }
     }
 
+    /// Multiplies two small matrices, and compares the result.
+    ///
+    /// # Errors
+    /// If the card fails, or the result is wrong.
+    pub fn try_product(self: &Arc<Self>) -> Result<()> {
+        products::try_product(self)
+    }
+
     /// Makes the card's context that of this thread.
     pub(crate) fn enter(&self) -> Result<()> {
         // SAFETY: the context lives as long as the card.
@@ -162,7 +168,7 @@ impl Drop for Card {
 }
 
 /// The error of a driver's status.
-fn failure(libraries: &Libraries, status: c_int, action: &str) -> Error {
+pub(crate) fn failure(libraries: &Libraries, status: c_int, action: &str) -> Error {
     let mut text = ptr::null();
     // SAFETY: the driver's text is constant.
     let text = unsafe {

@@ -7,6 +7,8 @@ use libloading::Library;
 
 use embedctl_common::error::{Error, ErrorKind, Result, with_causes};
 
+use crate::card::failure;
+
 /// A library that is needed, and the package that brings it.
 #[derive(Debug, Clone, Copy)]
 pub struct NeededLibrary {
@@ -170,6 +172,27 @@ impl Libraries {
             compiler: Compiler::of(library(1)?).map_err(lacking(1))?,
             multiplier: Multiplier::of(library(2)?).map_err(lacking(2))?,
         })
+    }
+}
+
+impl Libraries {
+    /// The cards that the driver has.
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub fn devices(&self) -> Result<u32> {
+        let mut count = 0;
+        // SAFETY: the pointer leads to a number.
+        let status = unsafe {
+            match (self.driver.init)(0) {
+                0 => (self.driver.device_count)(&raw mut count),
+                status => status,
+            }
+        };
+        match status {
+            0 => Ok(count.unsigned_abs()),
+            status => Err(failure(self, status, "count the cards")),
+        }
     }
 }
 

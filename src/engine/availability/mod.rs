@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 
 use crate::cancel::CancelToken;
 use crate::device::Hardware;
-use crate::engine::{native, rten};
+use crate::engine::{cuda, native, rten};
 use crate::error::{Cause, Error, Result};
 use crate::provider::obtain::Platform;
 use crate::provider::{Provider, ProviderReport};
@@ -125,17 +125,19 @@ pub fn report(
     cancel: &CancelToken,
 ) -> Result<DeviceReport> {
     let panicked = |_| Error::internal("detecting the hardware panicked");
-    let (hardware, inside, libraries) = thread::scope(|scope| {
+    let (hardware, inside, own, libraries) = thread::scope(|scope| {
         let hardware = spawn_scoped(scope, "hardware", Hardware::detect)?;
         let inside = spawn_scoped(scope, "engines", || [native::check(), rten::check()])?;
+        let own = spawn_scoped(scope, "cuda", || cuda::check(cancel))?;
         let libraries = probe::survey(command, ort_library, cancel);
-        Ok::<_, Error>((hardware.join(), inside.join(), libraries))
+        Ok::<_, Error>((hardware.join(), inside.join(), own.join(), libraries))
     })?;
     if cancel.is_cancelled() {
         return Err(Error::interrupted());
     }
     let hardware = hardware.map_err(panicked)?;
     let [native, rten] = inside.map_err(panicked)?;
+    let own = own.map_err(panicked)?;
     let providers = Provider::ALL
         .into_iter()
         .map(|provider| match provider {
@@ -144,7 +146,15 @@ pub fn report(
                 ..built_in_status(&native, env!("CARGO_PKG_VERSION"))
             },
             Provider::Rten => built_in_status(&rten, rten::VERSION),
-            other => status(other, &hardware, &libraries, Platform::HERE),
+            other => {
+                let status = status(other, &hardware, &libraries, Platform::HERE);
+                match &own {
+                    Ok((device, library)) if other == Provider::Cuda => {
+                        with_own_engine(status, device, library)
+                    }
+                    _ => status,
+                }
+            }
         })
         .collect();
     Ok(DeviceReport {
@@ -156,6 +166,34 @@ pub fn report(
         libraries,
         providers,
     })
+}
+
+/// The status of CUDA where embedctl's own engine works on `device`, which needs no ONNX Runtime: what is said of ONNX
+/// Runtime is a detail then.
+fn with_own_engine(of_library: ProviderStatus, device: &str, library: &Path) -> ProviderStatus {
+    let of_files = match (of_library.status, of_library.version, of_library.remedy) {
+        (AvailabilityState::Works, version, _) => {
+            format!("by ONNX Runtime {}", version.unwrap_or_default())
+        }
+        (_, _, remedy) => {
+            let reason = of_library.reason.unwrap_or_default();
+            let remedy = remedy.map(|remedy| format!("; {remedy}"));
+            format!("not ({reason}{})", remedy.unwrap_or_default())
+        }
+    };
+    ProviderStatus {
+        status: AvailabilityState::Works,
+        reason: None,
+        detail: Some(format!(
+            "checkpoints by embedctl's own engine, ONNX files {of_files}"
+        )),
+        remedy: None,
+        library: Some(library.to_path_buf()),
+        version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        device: Some(device.to_owned()),
+        software: false,
+        ..of_library
+    }
 }
 
 fn built_in_status(report: &ProviderReport, version: &str) -> ProviderStatus {
