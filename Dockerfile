@@ -2,7 +2,7 @@
 # The program in an image.
 #
 #   docker build -t embedctl .                      for processors
-#   docker build -t embedctl:cuda --target cuda .   with ONNX Runtime and CUDA's libraries; run it with --gpus all
+#   docker build -t embedctl:cuda --target cuda .   with CUDA's libraries for NVIDIA GPUs; run it with --gpus all
 #
 #   docker run --rm --user "$(id -u):$(id -g)" -v "$PWD:/data" -v embedctl:/cache embedctl embed texts.txt -o vectors.parquet
 #
@@ -14,10 +14,11 @@ WORKDIR /src
 COPY . .
 RUN cargo build --profile dist --locked --bin embedctl && install -D target/dist/embedctl /out/embedctl
 
-# ONNX Runtime's libraries and CUDA's, as pip lays them out. Python itself is not needed to run them.
-FROM python:3.12-slim-bookworm AS onnxruntime
-RUN python -m venv --copies /opt/onnxruntime \
-    && /opt/onnxruntime/bin/pip install --no-cache-dir 'onnxruntime-gpu[cuda,cudnn]>=1.24'
+# What embedctl's own engine needs of CUDA, as pip lays it out. ONNX files on a GPU need onnxruntime-gpu, which is many times
+# as large. Python itself is not needed to run them.
+FROM python:3.12-slim-bookworm AS libraries
+RUN python -m venv --copies /opt/cuda \
+    && /opt/cuda/bin/pip install --no-cache-dir 'nvidia-cublas>=13' 'nvidia-cuda-nvrtc>=13'
 
 FROM debian:bookworm-slim AS base
 COPY --from=build /out/embedctl /usr/local/bin/embedctl
@@ -32,8 +33,8 @@ ENTRYPOINT ["embedctl"]
 CMD ["--help"]
 
 FROM base AS cuda
-COPY --from=onnxruntime /opt/onnxruntime /opt/onnxruntime
-ENV EMBEDCTL_ORT_LIB=/opt/onnxruntime NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
+COPY --from=libraries /opt/cuda /opt/cuda
+ENV VIRTUAL_ENV=/opt/cuda NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 
 # The last stage is the one that is built by default.
 FROM base AS cpu

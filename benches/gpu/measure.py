@@ -93,13 +93,15 @@ def parity(args, provider, weights, out):
     cases = sorted(folder for folder in CASES.iterdir() if (folder / "case.json").exists() and has(folder, weights))
     if provider == "tensorrt":
         cases = [case for case in cases if case.name in TENSORRT_CASES]
+    # embedctl's own engine is checked by quick.py.
+    told = ["--provider-option", "cuda.engine=onnxruntime"] if (provider, weights) == ("cuda", "safetensors") else []
     passed, worst, failures = 0, (0.0, ""), []
     for case in cases:
         settings = json.loads((case / "case.json").read_text())
         result = out / "case.npy"
         summary, said = embed(
             args, case / "texts.jsonl", "-i", "jsonl", "-m", case / "model", "-p", provider, "-o", result,
-            "--weights", weights, "--batch-tokens", "512", *settings["args"],
+            "--weights", weights, "--batch-tokens", "512", *told, *settings["args"],
         )  # fmt: skip
         if summary is None:
             failures.append(f"`{case.name}`: {said}")

@@ -160,7 +160,7 @@ fn a_checkpoint_is_run_by_our_engine_unless_an_option_chooses_onnx_runtime() {
     ] {
         let other = run(&format!("--provider-option {option}"));
         assert_ne!(other.code, Some(0), "{option}: {other}");
-        assert!(other.stderr.contains("onnxruntime"), "{option}: {other}");
+        assert!(other.stderr.contains("ONNX Runtime: "), "{option}: {other}");
         assert!(
             !other.stderr.contains("cuda.engine=own"),
             "{option}: {other}"
@@ -181,7 +181,7 @@ fn without_its_libraries_our_engine_gives_way_to_onnx_runtime() {
     let line = "-p cuda --weights safetensors";
     let run = sandbox.finish(&mut command(&sandbox, "none.npy", line));
     assert_ne!(run.code, Some(0), "{run}");
-    for words in ["libnvrtc.so.13", "nvidia-cuda-nvrtc", "onnxruntime"] {
+    for words in ["libnvrtc.so.13", "nvidia-cuda-nvrtc", "no usable library"] {
         assert!(run.stderr.contains(words), "{words}: {run}");
     }
 }
@@ -200,15 +200,13 @@ fn several_cards_share_the_rows_and_give_the_bits_of_one() {
     let one = sandbox.finish(&mut command(&sandbox, "one.npy", &line));
     assert_eq!(one.code, Some(0), "{one}");
     for devices in ["0,1,2", "all"] {
-        let line = format!("{line} --device {devices}");
+        let line = format!("{line} --device {devices} --force");
         let mut several = command(&sandbox, "several.npy", &line);
         let run = sandbox.finish(several.env("EMBEDCTL_EMULATED_CARDS", "3"));
         assert_eq!(run.code, Some(0), "{run}");
         assert!(run.stderr.contains("\"devices\":[0,1,2]"), "{run}");
         let [one, several] = ["one.npy", "several.npy"].map(|name| fs::read(sandbox.path(name)));
         assert!(one.unwrap() == several.unwrap(), "{devices}");
-        fs::remove_file(sandbox.path("several.npy")).unwrap();
-        fs::remove_file(sandbox.path("several.npy.json")).unwrap();
     }
     let run = own(&sandbox, "none.npy", "--device 0,1");
     assert_ne!(run.code, Some(0), "{run}");

@@ -127,7 +127,7 @@ known! {
     Cpu."operators" = OneOf(&["standard", "fused"]), "operators of a checkpoint's graph";
     Cpu."pooling" = OneOf(&["host", "graph"]), "where token states become vectors";
     Cpu."narrow-weights" = Flag, "weights stay in fp16 or bf16; by memory unless set";
-    Cuda."engine" = OneOf(&["onnxruntime", "own"]), "who runs a checkpoint: ONNX Runtime, or embedctl's own kernels";
+    Cuda."engine" = OneOf(&["own", "onnxruntime"]), "who runs a checkpoint; own unless an option of ONNX Runtime's is set";
     Cuda."memory-limit" = Bytes, "device memory for the arena";
     Cuda."arena" = OneOf(&["exact", "doubling"]), "how the arena grows";
     Cuda."tf32" = Flag, "TensorFloat-32 products: faster, less exact";
@@ -283,7 +283,7 @@ mod tests {
             ("rten.threads=2", "has no options"),
             (
                 "cuda.precision=fp16",
-                "cuda.engine=onnxruntime|own, cuda.memory-limit=SIZE, cuda.arena=exact|doubling",
+                "cuda.engine=own|onnxruntime, cuda.memory-limit=SIZE, cuda.arena=exact|doubling",
             ),
             ("cuda.tf32=maybe", "cuda.tf32=true|false"),
             ("cuda.memory-limit=0", "cuda.memory-limit=SIZE"),
