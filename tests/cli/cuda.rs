@@ -230,6 +230,7 @@ fn devices_shows_our_engine_and_who_runs_onnx_files() {
     assert_eq!(cuda["status"], "works", "{cuda}");
     assert_eq!(cuda["device"], "Emulated GPU", "{cuda}");
     let detail = cuda["detail"].as_str().unwrap();
-    assert!(detail.contains("embedctl's own engine"), "{detail}");
     assert!(detail.contains("ONNX files not"), "{detail}");
+    assert_eq!(cuda["engine"], "cuda", "{cuda}");
+    assert_eq!(report["providers"]["cpu"]["engine"], "onnxruntime");
 }

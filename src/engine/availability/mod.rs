@@ -60,9 +60,12 @@ pub struct ProviderStatus {
     pub provider: Provider,
     /// Whether it works.
     pub status: AvailabilityState,
+    /// The engine, by its name in the provenance of outputs: `native`, `rten`, `onnxruntime`, or `cuda` where embedctl's own
+    /// engine runs checkpoints on NVIDIA GPUs.
+    pub engine: &'static str,
     /// The reason, if not.
     pub reason: Option<String>,
-    /// The library's message, if the hardware gives a better reason.
+    /// The library's message, if the hardware gives a better reason; of the engine `cuda` who runs ONNX files.
     pub detail: Option<String>,
     /// The remedy: a command, or a step in words; `None` if there is none.
     pub remedy: Option<String>,
@@ -183,10 +186,9 @@ fn with_own_engine(of_library: ProviderStatus, device: &str, library: &Path) -> 
     };
     ProviderStatus {
         status: AvailabilityState::Works,
+        engine: embedctl_cuda::NAME,
         reason: None,
-        detail: Some(format!(
-            "checkpoints by embedctl's own engine, ONNX files {of_files}"
-        )),
+        detail: Some(format!("ONNX files {of_files}")),
         remedy: None,
         library: Some(library.to_path_buf()),
         version: Some(env!("CARGO_PKG_VERSION").to_owned()),
@@ -214,6 +216,11 @@ fn tried(
     ProviderStatus {
         provider: report.provider,
         status,
+        engine: match report.provider {
+            Provider::Native => "native",
+            Provider::Rten => "rten",
+            _ => "onnxruntime",
+        },
         reason: report.reason.clone(),
         detail: None,
         remedy: report.remedy.clone(),
