@@ -237,6 +237,7 @@ pub(super) fn open(
         options: own_options.copied().collect(),
         built_graph: Some(float.name()),
         ignored: first.ignored().to_vec(),
+        algorithms: first.algorithms(),
         passed_over: passed_over.to_vec(),
         ..EngineInfo::new(NAME, version(&cards), Provider::Cuda)
     };

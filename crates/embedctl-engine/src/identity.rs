@@ -438,6 +438,7 @@ impl Computation {
             devices: _,
             placement: _,
             own_operators: _,
+            algorithms: _,
             narrow_weights: _, // widened exactly
             cosine_to_cpu: _,
             cosine: _,

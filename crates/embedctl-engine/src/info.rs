@@ -9,7 +9,7 @@ use crate::{Arithmetic, Cosine, Provider, ProviderOption, SkippedCandidate};
 /// A description of the opened engine for summaries and output files.
 #[derive(Debug, Clone, Serialize)]
 pub struct EngineInfo {
-    /// `native`, `onnxruntime` or `rten`.
+    /// `native`, `onnxruntime`, `rten`, or `cuda` for embedctl's own engine for NVIDIA GPUs.
     pub engine: &'static str,
     /// The engine's own version.
     pub version: String,
@@ -45,6 +45,9 @@ pub struct EngineInfo {
     /// ONNX Runtime's own operators in the built graph.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub own_operators: Vec<String>,
+    /// The algorithm of each product, of the engine `cuda`: another one may round otherwise.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub algorithms: Vec<String>,
     /// The native engine's number format: one of [`Arithmetic::name`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<&'static str>,
@@ -101,6 +104,7 @@ impl EngineInfo {
             built_graph: None,
             narrow_weights: None,
             own_operators: Vec::new(),
+            algorithms: Vec::new(),
             precision: None,
             arithmetic: None,
             cosine: None,
