@@ -234,3 +234,35 @@ fn devices_shows_our_engine_and_who_runs_onnx_files() {
     assert_eq!(cuda["engine"], "cuda", "{cuda}");
     assert_eq!(report["providers"]["cpu"]["engine"], "onnxruntime");
 }
+
+/// `info` says which weights the provider takes here: a checkpoint by our engine, an ONNX file only with ONNX Runtime.
+#[test]
+fn info_tells_checkpoints_of_our_engine_from_files_of_onnx_runtime() {
+    let Some(sandbox) = sandbox("info with our engine") else {
+        return;
+    };
+    let cuda = |more: &[&str]| {
+        let model = in_repository(MODEL);
+        let mut command = sandbox.command(["info", "--json"]);
+        command
+            .arg(model)
+            .args(more)
+            .env("EMBEDCTL_EMULATOR", in_repository(EMULATOR))
+            .env("EMBEDCTL_EMULATOR_CACHE", sandbox.path(""))
+            .env("VIRTUAL_ENV", sandbox.path("env"));
+        let run = sandbox.finish(&mut command);
+        assert_eq!(run.code, Some(0), "{run}");
+        let info: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+        let providers = info["providers"].as_array().unwrap().iter();
+        let mut cuda = providers.filter(|one| one["provider"] == "cuda");
+        cuda.next().unwrap().clone()
+    };
+    let checkpoint = cuda(&[]);
+    assert_eq!(checkpoint["runs"], true, "{checkpoint}");
+    assert_eq!(checkpoint["weights"], "model.safetensors", "{checkpoint}");
+    assert!(checkpoint["built"].is_null(), "{checkpoint}");
+    let file = cuda(&["--weights", "onnx"]);
+    assert_eq!(file["runs"], false, "{file}");
+    let reason = file["reason"].as_str().unwrap();
+    assert!(reason.contains("ONNX files not"), "{reason}");
+}

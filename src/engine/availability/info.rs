@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::cancel::CancelToken;
 use crate::engine::availability::{self, AvailabilityState, DeviceReport};
-use crate::engine::{self, FloatType, Provider, Resolved};
+use crate::engine::{self, FloatType, Provider, Resolved, cuda};
 use crate::error::{Cause, Result};
 use crate::model::{Card, Model, ModelOptions, WeightsKind};
 use crate::runtime::ProbeCommand;
@@ -110,14 +110,20 @@ fn fit(provider: Provider, model: &Model, float: Option<FloatType>, report: &Dev
         });
     let lacks = model.lacks(kind).or(unable.as_ref());
     let status = report.status(provider);
-    let works = status.is_some_and(|status| status.status == AvailabilityState::Works);
+    let own = status.is_some_and(|status| status.engine == embedctl_cuda::NAME);
+    let own_runs = own && kind == WeightsKind::Checkpoint && cuda::lacks(model).is_none();
+    let works = status.is_some_and(|status| match own {
+        true => own_runs || status.has_onnx_runtime,
+        false => status.status == AvailabilityState::Works,
+    });
+    let is_built = kind == WeightsKind::Checkpoint && provider != Provider::Native && !own_runs;
     Fit {
         provider,
         runs: works && lacks.is_none(),
         absent: report.is_far(provider),
         // Without the device or the library, other weights would not help.
         reason: match status.filter(|_| !works) {
-            Some(status) => status.reason.clone(),
+            Some(status) => status.reason.clone().or(status.detail.clone()),
             None => lacks.map(|cause| format!("the model {}", cause.reason)),
         },
         remedy: match status.filter(|_| !works) {
@@ -125,6 +131,6 @@ fn fit(provider: Provider, model: &Model, float: Option<FloatType>, report: &Dev
             None => lacks.and_then(|cause| cause.remedy.clone()),
         },
         weights: lacks.is_none().then(|| model.weights_name(kind)),
-        built: lacks.is_none() && kind == WeightsKind::Checkpoint && provider != Provider::Native,
+        built: lacks.is_none() && is_built,
     }
 }

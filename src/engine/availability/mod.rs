@@ -63,6 +63,9 @@ pub struct ProviderStatus {
     /// The engine, by its name in the provenance of outputs: `native`, `rten`, `onnxruntime`, or `cuda` where embedctl's own
     /// engine runs checkpoints on NVIDIA GPUs.
     pub engine: &'static str,
+    /// Whether ONNX Runtime has the provider here: it runs what the engine `cuda` does not.
+    #[serde(skip)]
+    pub has_onnx_runtime: bool,
     /// The reason, if not.
     pub reason: Option<String>,
     /// The library's message, if the hardware gives a better reason; of the engine `cuda` who runs ONNX files.
@@ -221,6 +224,7 @@ fn tried(
             Provider::Rten => "rten",
             _ => "onnxruntime",
         },
+        has_onnx_runtime: status == AvailabilityState::Works,
         reason: report.reason.clone(),
         detail: None,
         remedy: report.remedy.clone(),
