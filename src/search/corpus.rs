@@ -378,15 +378,19 @@ impl Corpus {
         check: &mut dyn FnMut(&CorpusFile, usize) -> Result<()>,
         take: &mut TakeStored<'_>,
     ) -> Result<()> {
-        let width = self.dimensions.unwrap_or_default();
+        let width = self.decoder.elements(self.dimensions.unwrap_or_default());
         check(file, width)?;
+        let is_signed = matches!(self.dtype, Dtype::Int8 | Dtype::Binary);
         let kinds = [FormColumns::one("", self.stored, width)];
         let mut temporary = TemporaryVectors::default();
         let mut chosen = ChosenVectors::open(&file.file, file.format, &kinds, &mut temporary)?;
         let (mut row, mut taken) = (file.first, Ok(()));
         chosen.for_each(&mut |vectors| {
             if taken.is_ok() {
-                taken = take(row, vectors);
+                taken = match is_signed {
+                    true => take(row, vectors.mapped(&counted_from_zero).get(0)),
+                    false => take(row, vectors),
+                };
             }
             row += 1;
         })?;
@@ -426,6 +430,13 @@ impl KnownWidth {
         )
         .with_remedy("look at it with `embedctl inspect`"))
     }
+}
+
+/// The same elements, where they are known to be signed.
+fn counted_from_zero(stored: &[f32]) -> Vec<f32> {
+    let mut elements = stored.to_vec();
+    count_from_zero(&mut elements);
+    elements
 }
 
 /// Elements of int8 as those of uint8.

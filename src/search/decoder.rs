@@ -63,6 +63,15 @@ impl Decoder {
         }
     }
 
+    /// Elements of the stored form of a vector of so many components.
+    pub fn elements(&self, dimensions: usize) -> usize {
+        match self {
+            Self::Floats => dimensions,
+            Self::Steps { max, .. } => max.len(),
+            Self::Bits { dimensions } => dimensions.div_ceil(8),
+        }
+    }
+
     /// Appends the numbers of a stored vector. Elements are from 0 on, whatever their type.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // elements of bits are bytes
     pub fn decode(&self, stored: &[f32], out: &mut Vec<f32>) {

@@ -264,6 +264,22 @@ fn a_batch_is_not_answered_with_keys_of_another_column() {
     assert!(refused.stderr.contains("leave --uuid"), "{refused}");
 }
 
+/// Parts of a folder are no answers to batches: they are written as from any other input.
+#[test]
+fn a_stream_of_arrow_is_written_to_a_folder_of_arrow_files() {
+    let sandbox = Sandbox::new();
+    sandbox.write("in.jsonl", "{\"id\": 17, \"text\": \"x\"}\n");
+    done(&sandbox.embed("in.jsonl --keep text -o in.arrows"));
+    let input = fs::read(sandbox.path("in.arrows")).unwrap();
+    let line = "-i arrow -f arrow -o parts/ --embedding-field v --part-rows 1";
+    done(&sandbox.run_with_input(&mut sandbox.embed_command(line), &input));
+    assert!(sandbox.path("parts/part-00001-00000.arrow").exists());
+    let streams = "-i arrow -f arrow -o others/ --streams";
+    let refused = sandbox.run_with_input(&mut sandbox.embed_command(streams), &input);
+    assert_eq!(refused.code, Some(2), "{refused}");
+    assert!(refused.stderr.contains("-o -"), "{refused}");
+}
+
 #[test]
 fn empty_texts_and_missing_ids_are_told() {
     let sandbox = Sandbox::new();

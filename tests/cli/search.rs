@@ -651,6 +651,36 @@ fn vectors_of_tokens_are_compared_by_their_greatest_products() {
     }
 }
 
+/// A matrix beside which the lengths of its rows stand has bytes of any type, as other formats do.
+#[test]
+fn vectors_of_tokens_in_bytes_are_those_of_every_format() {
+    let model = "fixtures/multi/bert-document/model";
+    let sandbox = Sandbox::new();
+    sandbox.write("in.jsonl", texts(40));
+    let run = |line: &str| {
+        code(&embed_with(&sandbox, model, line), 0);
+    };
+    run("in.jsonl -o calibration.npy");
+    for dtype in [
+        "int8 --calibration calibration.npy",
+        "uint8 --calibration calibration.npy",
+        "binary",
+        "ubinary",
+    ] {
+        let line = |out: &str| format!("in.jsonl -o {out} --force --dtype {dtype}");
+        run(&line("out.arrow"));
+        run(&line("out.npy"));
+        fs::remove_dir_all(sandbox.path("parts")).ok();
+        run(&format!("{} -f npy --part-rows 7", line("parts/")));
+        let expected = hits(&sandbox, "out.arrow --like-row a3 -k 40");
+        assert_eq!(expected.len(), 39, "{dtype}");
+        for out in ["out.npy", "parts"] {
+            let found = hits(&sandbox, &format!("{out} --like-row a3 -k 40"));
+            assert_eq!(found, expected, "{dtype} in {out}");
+        }
+    }
+}
+
 #[test]
 fn one_of_several_kinds_is_compared() {
     let model = "fixtures/heads/bert/model";

@@ -505,7 +505,7 @@ def marks(text, by):
     starts, blank = [], True
     for m in re.finditer(r"[^\n]*(?:\n|$)", text):
         starts += [m.start()] if blank and m.group().strip() else []
-        blank = not m.group().strip()
+        blank = not m.group().strip() or by == "markdown" and bool(re.match("#{1,6} ", m.group()))
     if by == "paragraphs":
         return [starts, sentences]
     lines = {start: text[start:].split("\n")[0] for start in starts}

@@ -12,7 +12,7 @@ use embedctl::input::{
     self, BatchWindows, DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputFormat, InputOptions,
     Source, WINDOW_BYTES,
 };
-use embedctl::job::{JobOptions, is_inside};
+use embedctl::job::{self, JobOptions, is_inside};
 use embedctl::model::ModelOptions;
 use embedctl::output::{Destination, OutputFormat, RunFiles};
 use embedctl::pipeline::{EmbedOptions, OnError, RunPlan, Summary};
@@ -401,7 +401,10 @@ fn answers_batches<N: clap::Args>(args: &RunArgs<N>) -> Result<bool, CommandFail
     let from_arrow = args.input.records.input_format == Some(InputFormat::Arrow);
     let format = args.output.output_format;
     let to_arrow = matches!(format, Some(OutputFormat::Arrow | OutputFormat::Arrows));
-    let answers = from_stdin && from_arrow && to_arrow && args.output.options().is_stream()?;
+    let output = args.output.options();
+    // Parts of a folder are files.
+    let may_answer = from_stdin && from_arrow && to_arrow && job::folder_format(&output).is_none();
+    let answers = may_answer && output.is_stream()?;
     if args.input.streams && !answers {
         return Err(CommandFailure::usage(
             "--streams needs Arrow streams on standard input and output: `-i arrow -f arrow -o -`",
