@@ -64,7 +64,7 @@ use crate::job::{JobOptions, folder_format};
 use crate::model::score::ScoreKind;
 use crate::model::{Dimensions, Model};
 use crate::named::named;
-use crate::output::{Forms, OutputFormat, OutputOptions, RunFiles, RunOutput};
+use crate::output::{Dtype, Forms, OutputFormat, OutputOptions, RunFiles, RunOutput};
 use crate::progress::{Counts, Progress};
 use crate::stage::StageTimes;
 use crate::tokenize::{ChunkBy, Chunking};
@@ -152,6 +152,14 @@ impl EmbedOptions {
     fn writes_a_matrix(&self) -> bool {
         let format = folder_format(&self.output).map_or_else(|| self.output.resolved_format(), Ok);
         format.is_ok_and(OutputFormat::is_matrix)
+    }
+
+    /// The type of a vector's components that will be written: into a folder also where no format is given.
+    ///
+    /// # Errors
+    /// If the format is not known, or does not hold that type.
+    pub fn written_dtype(&self) -> Result<Dtype> {
+        self.run_output().options.resolved_dtype()
     }
 
     /// The output as it will be written.

@@ -350,3 +350,21 @@ fn a_table_of_many_columns_fits_into_memory() {
     let mebibytes = usage(child).ru_maxrss >> 10;
     assert!(mebibytes < MOST_MEBIBYTES, "{mebibytes} MiB");
 }
+
+/// Parts are Parquet unless an option says otherwise, in every type.
+#[test]
+fn a_folder_without_a_format_takes_every_type() {
+    let sandbox = sandbox();
+    embed(&sandbox, "-o calibration.npy");
+    for dtype in [
+        "f16",
+        "int8 --calibration calibration.npy",
+        "uint8 --calibration calibration.npy",
+        "binary",
+    ] {
+        let folder = dtype.split(' ').next().unwrap();
+        embed(&sandbox, &format!("-o {folder}/ --dtype {dtype}"));
+        let part = format!("{folder}/part-00001-00000.parquet");
+        assert_eq!(vectors(&sandbox, &part).len(), 4, "{dtype}");
+    }
+}

@@ -47,7 +47,7 @@ pub fn calibration(
     storage: Option<&Storage>,
     cancel: &CancelToken,
 ) -> Result<Calibration, CommandFailure> {
-    Calibration::check(options.output.resolved_dtype()?)?;
+    Calibration::check(options.written_dtype()?)?;
     let file = Readable::open(path, storage)?;
     Ok(Calibration::read(&file, cancel)?)
 }
