@@ -110,7 +110,8 @@ impl InstalledHere<'_> {
             None => match (cuda::Cards::open(options, self.cancel), chosen) {
                 (Ok(cards), _) => return cuda::open(model, options, cards, passed_over).map(Some),
                 (Err(error), cuda::Chosen::OwnIfHere) if error.kind() == ErrorKind::Provider => {
-                    error.to_string()
+                    let remedy = error.remedy().map(|remedy| format!("; {remedy}"));
+                    format!("{}{}", error.reason(), remedy.unwrap_or_default())
                 }
                 (Err(error), _) => return Err(error),
             },
