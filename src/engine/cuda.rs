@@ -11,8 +11,8 @@ use embedctl_common::setting::BATCH_TOKENS;
 use embedctl_common::size;
 use embedctl_common::vectors::SparseRows;
 use embedctl_cuda::{
-    Card, Element, Encoder, EncoderOptions, EncoderWorker, LIBRARIES, Libraries, Pooling,
-    PoolingMode as Mode,
+    Card, Element, Encoder, EncoderOptions, EncoderWorker, LIBRARIES, Libraries, NeededLibrary,
+    Pooling, PoolingMode as Mode, newest_cuda,
 };
 use embedctl_native::{Encoder as NativeEncoder, PlainNetwork, PlainTable, Rows};
 
@@ -108,13 +108,28 @@ pub(super) fn lacks(model: &Model) -> Option<String> {
     }
 }
 
-/// The three libraries, each found by its own search.
+/// The three libraries, each found by its own search: of the newest version that the driver runs.
 fn libraries_of_cuda(cancel: &CancelToken) -> Result<(Libraries, PathBuf)> {
-    let mut paths: Vec<PathBuf> = Vec::new();
-    for needed in LIBRARIES {
-        let found = cuda_library(needed.names, cancel).map_err(|reason| {
-            let reason = format!("{} ({}) is missing: {reason}", needed.names[0], needed.what);
-            Error::new(ErrorKind::Provider, NAME, reason).with_remedy(needed.remedy)
+    let missing = |needed: &NeededLibrary, name: &str, reason: &str, remedy: String| {
+        let reason = format!("{name} ({}) is missing: {reason}", needed.what);
+        Error::new(ErrorKind::Provider, NAME, reason).with_remedy(remedy)
+    };
+    let [driver, others @ ..] = &LIBRARIES;
+    let driver = cuda_library(driver.names, cancel)
+        .map_err(|reason| missing(driver, driver.names[0], &reason, driver.remedy.to_owned()))?;
+    let newest = newest_cuda(&driver)?;
+    let mut paths = vec![driver];
+    for needed in others {
+        let names = needed.names_up_to(newest);
+        let Some(name) = names.first() else {
+            let reason = format!("the driver runs CUDA {newest} at most, and kernels need 12");
+            return Err(Error::new(ErrorKind::Provider, NAME, reason)
+                .with_remedy("install a newer driver of the card"));
+        };
+        let found = cuda_library(&names, cancel).map_err(|reason| {
+            // Packages without a number are those of CUDA 13.
+            let package = if newest < 13 { "-cu12" } else { "" };
+            missing(needed, name, &reason, format!("{}{package}", needed.remedy))
         })?;
         paths.push(found);
     }

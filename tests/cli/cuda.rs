@@ -266,3 +266,29 @@ fn info_tells_checkpoints_of_our_engine_from_files_of_onnx_runtime() {
     let reason = file["reason"].as_str().unwrap();
     assert!(reason.contains("ONNX files not"), "{reason}");
 }
+
+/// A driver fails with libraries of a newer version of CUDA than its own: those of its version are asked for.
+#[test]
+fn libraries_that_are_newer_than_the_driver_are_not_taken() {
+    let Some(sandbox) = sandbox("an older driver") else {
+        return;
+    };
+    for (version, words) in [
+        ("12040", "pip install nvidia-cuda-nvrtc-cu12"),
+        ("11080", "the driver runs CUDA 11 at most"),
+    ] {
+        let mut command = command(&sandbox, "old.npy", OWN);
+        let run = sandbox.finish(command.env("EMBEDCTL_EMULATED_VERSION", version));
+        assert_ne!(run.code, Some(0), "{run}");
+        assert!(run.stderr.contains(words), "{version}: {run}");
+        assert!(!sandbox.path("old.npy").exists());
+    }
+    let lib = sandbox.path(FOLDER);
+    for name in ["libnvrtc.so", "libcublasLt.so"] {
+        let (newer, own) = (format!("{name}.13"), format!("{name}.12"));
+        fs::rename(lib.join(newer), lib.join(own)).unwrap();
+    }
+    let mut command = command(&sandbox, "old.npy", OWN);
+    let run = sandbox.finish(command.env("EMBEDCTL_EMULATED_VERSION", "12040"));
+    assert_eq!(run.code, Some(0), "{run}");
+}

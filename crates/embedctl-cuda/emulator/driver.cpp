@@ -192,7 +192,7 @@ EXPORT CUresult cuInit(unsigned) {
   once = true;
   return OK;
 }
-EXPORT CUresult cuDriverGetVersion(int *version) { *version = 13000; return OK; }
+EXPORT CUresult cuDriverGetVersion(int *version) { const char *told = getenv("EMBEDCTL_EMULATED_VERSION"); *version = told ? atoi(told) : 13000; return OK; }
 EXPORT CUresult cuDeviceGetCount(int *count) { const char *told = getenv("EMBEDCTL_EMULATED_CARDS"); *count = told ? std::min<int>(atoi(told), CARDS) : 1; return OK; }
 EXPORT CUresult cuDeviceGet(int *device, int number) { int count; cuDeviceGetCount(&count); if (number < 0 || number >= count) return 101; *device = number; return OK; }
 EXPORT CUresult cuDeviceGetName(char *name, int room, int) { snprintf(name, room, "Emulated GPU"); return OK; }

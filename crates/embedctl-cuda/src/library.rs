@@ -175,6 +175,34 @@ impl Libraries {
     }
 }
 
+/// The newest major version of CUDA that the driver at `path` runs: libraries of newer ones fail on it.
+///
+/// # Errors
+/// If it cannot be loaded, or does not answer.
+pub fn newest_cuda(path: &Path) -> Result<u32> {
+    // SAFETY: as for the libraries.
+    let library = unsafe { Library::new(path) }.map_err(|error| missing(0, &with_causes(&error)))?;
+    let driver = Driver::of(library).map_err(|reason| missing(0, &reason))?;
+    let mut version = 0;
+    // SAFETY: the pointer leads to a number.
+    match unsafe { (driver.version)(&raw mut version) } {
+        0 => Ok(version.unsigned_abs() / 1000),
+        status => Err(missing(0, &format!("CUDA error {status}"))),
+    }
+}
+
+impl NeededLibrary {
+    /// Its names for a driver that runs CUDA up to this major version.
+    #[must_use]
+    pub fn names_up_to(&self, newest: u32) -> Vec<&'static str> {
+        let major = |name: &str| name.rsplit('.').next().and_then(|it| it.parse().ok());
+        let names = self.names.iter().copied();
+        names
+            .filter(|name| major(name).is_none_or(|major: u32| major <= newest))
+            .collect()
+    }
+}
+
 impl Libraries {
     /// The cards that the driver has.
     ///
