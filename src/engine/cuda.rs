@@ -40,6 +40,9 @@ pub(super) const CANDIDATE: &str = "cuda.engine=own";
 const TOKENS: usize = 65_536;
 const ROWS: usize = 8_192;
 
+/// Values of a batch's result at most, which each worker has room for: states of all tokens, or weights of all terms.
+const VALUES: usize = 32 << 20;
+
 /// Workers of a card: while it computes one's batch, the others prepare the next. They share its memory.
 const WORKERS: usize = 3;
 
@@ -240,9 +243,11 @@ pub(super) fn open(
         .first()
         .ok_or_else(|| Error::internal("an engine without a card"))?;
     refuse_unseen(model, |length| first.takes_unseen(length))?;
+    let pooling = CardPooling::of(model).filter(|_| !pools_here(options));
+    let pools = pooling.is_some() || first.terms().is_some();
     let mut tokens = usize::MAX;
     for (card, encoder) in cards.iter().zip(&encoders) {
-        tokens = tokens.min(fitting_tokens(card, encoder, options)?);
+        tokens = tokens.min(fitting_tokens(card, encoder, options, pools)?);
     }
     let own_options = options.provider_options.iter();
     let own_options = own_options.filter(|option| option.provider == Provider::Cuda);
@@ -258,7 +263,7 @@ pub(super) fn open(
     };
     let engine = CudaEngine {
         info,
-        pooling: CardPooling::of(model).filter(|_| !pools_here(options)),
+        pooling,
         pooler: Pooler::new(&model.config, 0),
         encoders,
         next: AtomicUsize::new(0),
@@ -327,9 +332,19 @@ fn version(cards: &[Arc<Card>]) -> String {
 }
 
 /// Tokens of a batch for which the card has memory.
-fn fitting_tokens(card: &Card, encoder: &Encoder, options: &EngineOptions) -> Result<usize> {
+fn fitting_tokens(
+    card: &Card,
+    encoder: &Encoder,
+    options: &EngineOptions,
+    pools: bool,
+) -> Result<usize> {
     let (free, _) = card.free_memory()?;
-    let mut tokens = options.batch_tokens.unwrap_or(TOKENS);
+    let most = match pools {
+        true => TOKENS,
+        // All states come back.
+        false => TOKENS.min((VALUES / encoder.width()).next_power_of_two()),
+    };
+    let mut tokens = options.batch_tokens.unwrap_or(most);
     // A tenth is left to others, and to what the driver needs itself.
     let fits = |tokens: usize| tokens * encoder.token_bytes() <= free - free / 10;
     while !fits(tokens) && tokens > 256 {
@@ -510,9 +525,10 @@ impl Engine for CudaEngine {
     }
 
     fn limits(&self) -> BatchLimits {
+        let terms = self.encoders.first().and_then(Encoder::terms);
         BatchLimits {
             tokens: self.tokens,
-            rows: ROWS,
+            rows: terms.map_or(ROWS, |terms| (VALUES / terms.max(1)).clamp(16, ROWS)),
             equal_lengths: false,
         }
     }
