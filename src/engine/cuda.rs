@@ -12,7 +12,7 @@ use embedctl_common::size;
 use embedctl_common::vectors::SparseRows;
 use embedctl_cuda::{
     Card, Element, Encoder, EncoderOptions, EncoderWorker, LIBRARIES, Libraries, NeededLibrary,
-    Pooling, PoolingMode as Mode, newest_cuda,
+    Pooling, PoolingMode as Mode, newest_cuda, try_product,
 };
 use embedctl_native::{Encoder as NativeEncoder, PlainNetwork, PlainTable, Rows};
 
@@ -155,7 +155,7 @@ pub(super) fn is_here(cancel: &CancelToken) -> bool {
 pub fn check(cancel: &CancelToken) -> Result<(String, PathBuf)> {
     let (libraries, library) = libraries_of_cuda(cancel)?;
     let card = Card::open(libraries, 0)?;
-    card.try_product()?;
+    try_product(&card)?;
     Ok((card.info.name.clone(), library))
 }
 

@@ -6,13 +6,11 @@ use std::sync::Arc;
 
 use embedctl_common::error::{Error, ErrorKind, Result};
 
-use crate::library::{Libraries, Object};
-use crate::{NAME, products};
+use crate::NAME;
+use crate::library::{Libraries, Object, failure};
 
 /// The oldest architecture: Ampere's, which has bfloat16 and copies beside the computation.
 const OLDEST: u32 = 80;
-
-const OUT_OF_MEMORY: c_int = 2;
 
 // `CUdevice_attribute`.
 const MULTIPROCESSORS: c_int = 16;
@@ -123,14 +121,6 @@ impl Card {
         }
     }
 
-    /// Multiplies two small matrices, and compares the result.
-    ///
-    /// # Errors
-    /// If the card fails, or the result is wrong.
-    pub fn try_product(self: &Arc<Self>) -> Result<()> {
-        products::try_product(self)
-    }
-
     /// Makes the card's context that of this thread.
     pub(crate) fn enter(&self) -> Result<()> {
         // SAFETY: the context lives as long as the card.
@@ -165,27 +155,4 @@ impl Drop for Card {
         // SAFETY: the context was retained once, and nothing uses it any more.
         unsafe { (self.libraries.driver.release)(self.device) };
     }
-}
-
-/// The error of a driver's status.
-pub(crate) fn failure(libraries: &Libraries, status: c_int, action: &str) -> Error {
-    let mut text = ptr::null();
-    // SAFETY: the driver's text is constant.
-    let text = unsafe {
-        match (libraries.driver.error_text)(status, &raw mut text) {
-            0 if !text.is_null() => CStr::from_ptr(text).to_string_lossy().into_owned(),
-            _ => "unknown error".to_owned(),
-        }
-    };
-    let kind = match status {
-        OUT_OF_MEMORY => ErrorKind::OutOfMemory,
-        // No card, or a driver that does not fit.
-        3 | 34..=36 | 46 | 100 | 101 | 803 | 804 => ErrorKind::Provider,
-        _ => ErrorKind::Engine,
-    };
-    Error::new(
-        kind,
-        NAME,
-        format!("cannot {action}: {text} (CUDA error {status})"),
-    )
 }

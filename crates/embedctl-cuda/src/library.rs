@@ -1,13 +1,12 @@
 //! The functions of NVIDIA's libraries that this crate calls, found when they are loaded.
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::Path;
+use std::ptr;
 
 use libloading::Library;
 
 use embedctl_common::error::{Error, ErrorKind, Result, with_causes};
-
-use crate::card::failure;
 
 /// A library that is needed, and the package that brings it.
 #[derive(Debug, Clone, Copy)]
@@ -147,6 +146,8 @@ functions! {
     }
 }
 
+const OUT_OF_MEMORY: c_int = 2;
+
 /// The three libraries.
 pub struct Libraries {
     pub(crate) driver: Driver,
@@ -228,4 +229,27 @@ fn missing(index: usize, reason: &str) -> Error {
     let NeededLibrary { what, remedy, .. } = LIBRARIES[index];
     let reason = format!("{what}, cannot be loaded ({reason})");
     Error::new(ErrorKind::Provider, crate::NAME, reason).with_remedy(remedy)
+}
+
+/// The error of a driver's status.
+pub(crate) fn failure(libraries: &Libraries, status: c_int, action: &str) -> Error {
+    let mut text = ptr::null();
+    // SAFETY: the driver's text is constant.
+    let text = unsafe {
+        match (libraries.driver.error_text)(status, &raw mut text) {
+            0 if !text.is_null() => CStr::from_ptr(text).to_string_lossy().into_owned(),
+            _ => "unknown error".to_owned(),
+        }
+    };
+    let kind = match status {
+        OUT_OF_MEMORY => ErrorKind::OutOfMemory,
+        // No card, or a driver that does not fit.
+        3 | 34..=36 | 46 | 100 | 101 | 803 | 804 => ErrorKind::Provider,
+        _ => ErrorKind::Engine,
+    };
+    Error::new(
+        kind,
+        crate::NAME,
+        format!("cannot {action}: {text} (CUDA error {status})"),
+    )
 }

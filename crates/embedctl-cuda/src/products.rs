@@ -465,7 +465,10 @@ impl<'a> Prepared<'a> {
 }
 
 /// Multiplies two small matrices of whole numbers on `card`, whose product is exact.
-pub(crate) fn try_product(card: &Arc<Card>) -> Result<()> {
+///
+/// # Errors
+/// If the card fails, or the result is wrong.
+pub fn try_product(card: &Arc<Card>) -> Result<()> {
     const SIZE: usize = 64;
     let values = |seed: usize| -> Vec<f32> {
         let value = |at: usize| (at * seed % 7) as f32 - 3.0;

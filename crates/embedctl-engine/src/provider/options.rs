@@ -127,7 +127,7 @@ known! {
     Cpu."operators" = OneOf(&["standard", "fused"]), "operators of a checkpoint's graph";
     Cpu."pooling" = OneOf(&["host", "graph"]), "where token states become vectors";
     Cpu."narrow-weights" = Flag, "weights stay in fp16 or bf16; by memory unless set";
-    Cuda."engine" = OneOf(&["own", "onnxruntime"]), "who runs a checkpoint; own unless an option of ONNX Runtime's is set";
+    Cuda."engine" = OneOf(&["own", "onnxruntime"]), "who runs a checkpoint; own unless set";
     Cuda."memory-limit" = Bytes, "device memory for the arena";
     Cuda."arena" = OneOf(&["exact", "doubling"]), "how the arena grows";
     Cuda."tf32" = Flag, "TensorFloat-32 products: faster, less exact";
