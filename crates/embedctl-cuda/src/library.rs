@@ -182,7 +182,8 @@ impl Libraries {
 /// If it cannot be loaded, or does not answer.
 pub fn newest_cuda(path: &Path) -> Result<u32> {
     // SAFETY: as for the libraries.
-    let library = unsafe { Library::new(path) }.map_err(|error| missing(0, &with_causes(&error)))?;
+    let library =
+        unsafe { Library::new(path) }.map_err(|error| missing(0, &with_causes(&error)))?;
     let driver = Driver::of(library).map_err(|reason| missing(0, &reason))?;
     let mut version = 0;
     // SAFETY: the pointer leads to a number.
