@@ -169,13 +169,17 @@ fn an_interrupt_keeps_finished_rows_and_a_resumed_run_gives_the_same_output() {
 #[test]
 fn parts_inside_a_window_are_made_again() {
     let expected = undisturbed(80, 80, OnError::Skip);
-    let lost = folder(80);
-    let options = options(lost.path(), 80, OnError::Skip);
-    // An interrupt behind every portion ends a part.
-    while run(&options, SLOW, 1).0.is_err() {}
+    // An interrupt behind every portion ends a part, unless all portions are written before it is seen: a busy machine may
+    // need another try.
+    let made = (0..5).find_map(|_| {
+        let lost = folder(80);
+        let options = options(lost.path(), 80, OnError::Skip);
+        while run(&options, SLOW, 1).0.is_err() {}
+        (parts(lost.path()).len() > 2).then_some((lost, options))
+    });
+    let (lost, options) = made.expect("parts");
     let parts = || parts(lost.path());
     let count = parts().len();
-    assert!(count > 2, "{count}");
     for part in [0, 1, count / 2, count - 1] {
         fs::remove_file(&parts()[part]).unwrap();
         assert_ne!(rows(lost.path()), expected);
