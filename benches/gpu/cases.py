@@ -4,7 +4,9 @@ tokens, and all kinds of bge-m3's layout.
 Uses Python's standard library only.
 """
 
+import array
 import json
+import struct
 import subprocess
 from pathlib import Path
 
@@ -12,11 +14,8 @@ REPO = Path(__file__).resolve().parents[2]
 FIXTURES = REPO / "fixtures"
 
 
-def floats(path):
-    """A .npy file of float32 as a list of rows."""
-    import array
-    import struct
-
+def matrix(path):
+    """A .npy file of float32 as (rows, width, values)."""
     with open(path, "rb") as file:
         assert file.read(6) == b"\x93NUMPY", f"{path} is no .npy file"
         major = file.read(2)[0]
@@ -26,10 +25,15 @@ def floats(path):
         shape = [int(part) for part in header.split("(")[1].split(")")[0].split(",") if part.strip()]
         values = array.array("f")
         values.frombytes(file.read())
-    width = shape[1] if len(shape) > 1 else 1
-    rows = [values[at : at + width] for at in range(0, len(values), width)] if width else [[] for _ in range(shape[0])]
-    assert len(rows) == shape[0], f"{path} is cut"
-    return rows
+    rows, width = shape[0], shape[1] if len(shape) > 1 else 1
+    assert len(values) == rows * width, f"{path} is cut"
+    return rows, width, values
+
+
+def floats(path):
+    """The rows of a .npy file of float32."""
+    rows, width, values = matrix(path)
+    return [values[row * width : (row + 1) * width] for row in range(rows)]
 
 
 def cosine(a, b):

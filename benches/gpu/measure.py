@@ -5,7 +5,6 @@ Writes a page of Markdown, a section as soon as it is measured. Uses Python's st
 """
 
 import argparse
-import array
 import concurrent.futures
 import csv
 import datetime
@@ -15,14 +14,14 @@ import platform
 import random
 import shutil
 import statistics
-import struct
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-REPO = Path(__file__).resolve().parents[2]
+from cases import REPO, cosine, floats, is_network, matrix, run
+
 MODEL = REPO / "fixtures/models/all-MiniLM-L6-v2"
 CASES = REPO / "fixtures/parity"
 
@@ -41,51 +40,18 @@ PUBLISHED = """Figures of others, not measured here, for rows of 68 tokens and e
 TENSORRT_CASES = ["bert-cls", "bert-dense-tanh", "roberta-mean", "pool-max", "pool-booleans-concat", "qwen3-lasttoken"]
 
 
-def matrix(path):
-    """A float32 .npy file as (rows, width, values)."""
-    with open(path, "rb") as file:
-        assert file.read(6) == b"\x93NUMPY", f"{path} is no .npy file"
-        major = file.read(2)[0]
-        (length,) = struct.unpack("<H", file.read(2)) if major == 1 else struct.unpack("<I", file.read(4))
-        header = file.read(length).decode()
-        assert "'<f4'" in header and "'fortran_order': False" in header, header
-        shape = header.split("(")[1].split(")")[0]
-        rows, width = (int(part) for part in shape.split(",") if part.strip())
-        values = array.array("f")
-        values.frombytes(file.read())
-    assert len(values) == rows * width, f"{path} is cut"
-    return rows, width, values
-
-
 def embed(args, *more, env=None, library=True):
     """Runs embedctl embed; returns its summary (or None) and what it said."""
     command = [args.binary, "embed", "--log-format", "json", "--force", *map(str, more)]
     if args.library and library:
         command += ["--ort-lib", args.library]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | (env or {}))
-    events = []
-    for line in done.stderr.splitlines():
-        try:
-            events.append(json.loads(line))
-        except ValueError:
-            pass  # the driver's or the library's own words
-    summary = next((event for event in events if event.get("event") == "summary"), None)
-    said = [event["message"] for event in events if event.get("event") != "summary" and "message" in event]
-    if done.returncode != 0 or summary is None:
-        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        return None, said[-1] if said else last[0]
-    return summary, "; ".join(said)
+    summary, said = run(command, os.environ | (env or {}), None)
+    return summary or None, said
 
 
 def has(case, weights):
     """Whether a case has an ONNX file, or a checkpoint of a network and no choice among ONNX files."""
-    model = case / "model"
-    if weights == "onnx":
-        return (model / "onnx").exists()
-    config = json.loads((model / "config.json").read_text()) if (model / "config.json").exists() else {}
-    chosen = json.loads((case / "case.json").read_text())["args"]
-    is_network = config.get("model_type", "model2vec") != "model2vec"
-    return (model / "model.safetensors").exists() and is_network and not {"--model-file", "--precision"} & set(chosen)
+    return (case / "model/onnx").exists() if weights == "onnx" else is_network(case, "parity")
 
 
 def parity(args, provider, weights, out):
@@ -266,17 +232,11 @@ def models(args):
     return found + [(f"{path.name}'s shape", path, None) for path in args.checkpoint]
 
 
-def cosine(ours, theirs):
+def least_cosine(ours, theirs):
     """The least cosine between rows of two .npy files; NaN counts as no agreement."""
-    (rows, width, a), (other, _, b) = matrix(ours), matrix(theirs)
-    assert rows == other
-    least = 1.0
-    for row in range(rows):
-        x, y = a[row * width : (row + 1) * width], b[row * width : (row + 1) * width]
-        norms = (sum(v * v for v in x) * sum(v * v for v in y)) ** 0.5
-        found = sum(v * w for v, w in zip(x, y)) / norms if norms else 0.0
-        least = min(least, found) if found == found else -1.0
-    return least
+    ours, theirs = floats(ours), floats(theirs)
+    assert len(ours) == len(theirs)
+    return min(map(cosine, ours, theirs), default=1.0)
 
 
 def measured(args, out, corpus, *told):
@@ -354,7 +314,7 @@ def speed(args, out, inputs):
             least = said
             if reference:
                 ran, why = embed(args, sample, *told, "-o", out / "cosine.npy")
-                least = f"{cosine(out / 'cosine.npy', out / 'reference.npy'):.6f}" if ran else why
+                least = f"{least_cosine(out / 'cosine.npy', out / 'reference.npy'):.6f}" if ran else why
             for text, corpus in inputs.items():
                 if text == "1m" and folder != MODEL:
                     continue

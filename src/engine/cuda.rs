@@ -1,34 +1,34 @@
 //! embedctl's own engine for NVIDIA GPUs behind the engines' traits: it runs checkpoints for the provider `cuda`.
 
+mod cards;
+mod checked;
+
 use std::ops::Range;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use embedctl_common::cancel::CancelToken;
 use embedctl_common::setting::BATCH_TOKENS;
 use embedctl_common::size;
 use embedctl_common::vectors::SparseRows;
 use embedctl_cuda::{
-    Card, Element, Encoder, EncoderOptions, EncoderWorker, LIBRARIES, Libraries, NeededLibrary,
-    Pooling, PoolingMode as Mode, newest_cuda, try_product,
+    Card, CardWorker, Element, Encoder, EncoderOptions, Pooling, PoolingMode as Mode,
 };
-use embedctl_native::{Encoder as NativeEncoder, PlainNetwork, PlainTable, Rows};
+use embedctl_native::{PlainNetwork, Rows};
 
+pub(super) use self::cards::{Cards, check, is_here};
+use self::checked::CheckedRows;
 use crate::batch::Batch;
 use crate::engine::native::refuse_unseen;
 use crate::engine::{
-    Arithmetic, BatchLimits, Cosine, Engine, EngineInfo, EngineOptions, FloatType, Output,
-    Provider, ResolvedEngine, SkippedCandidate, Worker,
+    BatchLimits, Cosine, Engine, EngineInfo, EngineOptions, FloatType, Output, Provider,
+    ResolvedEngine, SkippedCandidate, Worker,
 };
 use crate::error::{Cause, Error, ErrorKind, Result};
 use crate::model::{Model, OutputChoice, PoolingMode};
 use crate::pool::{Pooler, PoolingRule};
 use crate::provider::ProviderOption;
-use crate::runtime::cuda_library;
 use crate::setting::{PRECISION, PROVIDER};
-use crate::threads::usable_cores;
 
 /// The engine's name in messages.
 const NAME: &str = embedctl_cuda::NAME;
@@ -51,9 +51,6 @@ const OF_ONNX_RUNTIME: [&str; 4] = ["memory-limit", "arena", "binding", "operato
 
 /// Positions of tables at most. A longer row is an error of its own.
 const MOST_POSITIONS: usize = 1 << 17;
-
-/// Models whose files are larger are not loaded a second time for the check.
-const MOST_CHECKED: u64 = 2 << 30;
 
 /// Who runs a checkpoint for the provider `cuda`, as the options say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,89 +108,6 @@ pub(super) fn lacks(model: &Model) -> Option<String> {
     }
 }
 
-/// The three libraries, each found by its own search: of the newest version that the driver runs.
-fn libraries_of_cuda(cancel: &CancelToken) -> Result<(Libraries, PathBuf)> {
-    let missing = |needed: &NeededLibrary, name: &str, reason: &str, remedy: String| {
-        let reason = format!("{name} ({}) is missing: {reason}", needed.what);
-        Error::new(ErrorKind::Provider, NAME, reason).with_remedy(remedy)
-    };
-    let [driver, others @ ..] = &LIBRARIES;
-    let driver = cuda_library(driver.names, cancel)
-        .map_err(|reason| missing(driver, driver.names[0], &reason, driver.remedy.to_owned()))?;
-    let newest = newest_cuda(&driver)?;
-    let mut paths = vec![driver];
-    for needed in others {
-        let names = needed.names_up_to(newest);
-        let Some(name) = names.first() else {
-            let reason = format!("the driver runs CUDA {newest} at most, and kernels need 12");
-            return Err(Error::new(ErrorKind::Provider, NAME, reason)
-                .with_remedy("install a newer driver of the card"));
-        };
-        let found = cuda_library(&names, cancel).map_err(|reason| {
-            // Packages without a number are those of CUDA 13.
-            let package = if newest < 13 { "-cu12" } else { "" };
-            missing(needed, name, &reason, format!("{}{package}", needed.remedy))
-        })?;
-        paths.push(found);
-    }
-    let [driver, compiler, multiplier] = [0, 1, 2].map(|index: usize| paths[index].as_path());
-    let libraries = Libraries::load([driver, compiler, multiplier])?;
-    Ok((libraries, multiplier.to_path_buf()))
-}
-
-/// Whether an NVIDIA driver and the two libraries are here.
-pub(super) fn is_here(cancel: &CancelToken) -> bool {
-    LIBRARIES
-        .iter()
-        .all(|needed| cuda_library(needed.names, cancel).is_ok())
-}
-
-/// Whether this engine works here: the name of the first card, on which a small product was right, and cuBLASLt's file.
-///
-/// # Errors
-/// What is missing, or what the card said.
-pub fn check(cancel: &CancelToken) -> Result<(String, PathBuf)> {
-    let (libraries, library) = libraries_of_cuda(cancel)?;
-    let card = Card::open(libraries, 0)?;
-    try_product(&card)?;
-    Ok((card.info.name.clone(), library))
-}
-
-/// The cards of the options, opened.
-pub(super) struct Cards {
-    cards: Vec<Arc<Card>>,
-    numbers: Vec<u32>,
-    library: PathBuf,
-}
-
-impl Cards {
-    /// Opens the cards of the options.
-    ///
-    /// # Errors
-    /// If a library is missing, or there is no such card.
-    pub(super) fn open(options: &ResolvedEngine, cancel: &CancelToken) -> Result<Self> {
-        let (first, library) = libraries_of_cuda(cancel)?;
-        let numbers = match (options.all_devices, &options.devices[..]) {
-            (true, _) => (0..first.devices()?).collect(),
-            (false, []) => vec![0],
-            (false, devices) => devices.to_vec(),
-        };
-        let mut found = Some(first);
-        let cards = numbers.iter().map(|number| {
-            let libraries = match found.take() {
-                Some(libraries) => libraries,
-                None => libraries_of_cuda(cancel)?.0,
-            };
-            Card::open(libraries, *number)
-        });
-        Ok(Self {
-            cards: cards.collect::<Result<_>>()?,
-            numbers,
-            library,
-        })
-    }
-}
-
 /// Opens the model's checkpoint on cards. Rows, not copies of them, go to each.
 ///
 /// # Errors
@@ -228,7 +142,7 @@ pub(super) fn open(
             .as_ref()
             .map(|cache| cache.join("cuda")),
     };
-    let sample = Sample::of(model, &network)?;
+    let sample = CheckedRows::of(model, &network)?;
     // The processor computes the sample while the cards are made ready.
     let (encoders, exact) = thread::scope(|scope| {
         let exact = sample
@@ -409,48 +323,9 @@ struct CudaEngine {
     tokens: usize,
 }
 
-/// Rows on which the card is compared with the processor.
-struct Sample {
-    batch: Batch,
-}
-
-impl Sample {
-    /// Rows of a few lengths; `None` where the model is too large to be loaded a second time.
-    fn of(model: &Model, network: &PlainNetwork) -> Result<Option<Self>> {
-        const LENGTHS: [usize; 3] = [160, 61, 3];
-        let files = model.checkpoint.as_ref().map(|it| it.files.as_slice());
-        if stored_bytes(files.unwrap_or_default()) > MOST_CHECKED {
-            return Ok(None);
-        }
-        let (rows, ..) = network.table_shape(PlainTable::Tokens)?;
-        let rows = rows.max(1) as u32;
-        let mut batch = Batch::default();
-        let mut id = 7_u32;
-        for length in LENGTHS {
-            let length = length.min(model.config.max_length).max(1);
-            let ids: Vec<u32> = (0..length)
-                .map(|_| {
-                    id = id.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                    (id >> 8) % rows
-                })
-                .collect();
-            batch.push(ids, &model.config.frame);
-        }
-        Ok(Some(Self { batch }))
-    }
-
-    /// Its token states by the native engine in fp32.
-    fn states_here(&self, model: &Model) -> Result<Vec<f32>> {
-        let (folder, adapter) = (model.network(), model.adapter());
-        let threads = usable_cores();
-        let encoder = NativeEncoder::open(folder, adapter, Arithmetic::Fp32, threads, None)?;
-        Ok(encoder.worker().run(rows_of(&self.batch))?.to_vec())
-    }
-}
-
 impl CudaEngine {
     /// The least cosine between vectors of a sample on any card and on the processor, whose states are `exact`.
-    fn check(&self, sample: &Sample, exact: &[f32], float: FloatType) -> Result<f64> {
+    fn check(&self, sample: &CheckedRows, exact: &[f32], float: FloatType) -> Result<f64> {
         let least = match float {
             FloatType::F32 => 0.999_9,
             FloatType::F16 => 0.999,
@@ -478,11 +353,6 @@ impl CudaEngine {
             Cause::of(reason).with(remedy),
         ))
     }
-}
-
-fn stored_bytes(files: &[PathBuf]) -> u64 {
-    let bytes = |file: &PathBuf| Path::new(file).metadata().map_or(0, |it| it.len());
-    files.iter().map(bytes).sum()
 }
 
 fn rows_of(batch: &Batch) -> Rows<'_> {
@@ -563,7 +433,7 @@ impl Engine for CudaEngine {
 }
 
 struct CudaWorker {
-    worker: EncoderWorker,
+    worker: CardWorker,
     width: usize,
     terms: Option<usize>,
     pooling: Option<CardPooling>,

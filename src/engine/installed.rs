@@ -105,22 +105,22 @@ impl InstalledHere<'_> {
         if chosen == cuda::Chosen::OnnxRuntime {
             return Ok(None);
         }
-        let reason = match cuda::lacks(model) {
-            Some(reason) => reason,
+        let name = || cuda::CANDIDATE.to_owned();
+        let skipped = match cuda::lacks(model) {
+            Some(reason) => SkippedCandidate {
+                candidate: name(),
+                reason,
+                named: true,
+            },
             None => match (cuda::Cards::open(options, self.cancel), chosen) {
                 (Ok(cards), _) => return cuda::open(model, options, cards, passed_over).map(Some),
                 (Err(error), cuda::Chosen::OwnIfHere) if error.kind() == ErrorKind::Provider => {
-                    let remedy = error.remedy().map(|remedy| format!("; {remedy}"));
-                    format!("{}{}", error.reason(), remedy.unwrap_or_default())
+                    SkippedCandidate::failed(name(), &error, true)
                 }
                 (Err(error), _) => return Err(error),
             },
         };
-        passed_over.push(SkippedCandidate {
-            candidate: cuda::CANDIDATE.to_owned(),
-            reason,
-            named: true,
-        });
+        passed_over.push(skipped);
         Ok(None)
     }
 }

@@ -381,6 +381,7 @@ impl Corpus {
         let width = self.decoder.elements(self.dimensions.unwrap_or_default());
         check(file, width)?;
         let is_signed = matches!(self.dtype, Dtype::Int8 | Dtype::Binary);
+        let counted = |stored: &[f32]| from_zero(Dtype::Int8, stored, &mut Vec::new()).to_vec();
         let kinds = [FormColumns::one("", self.stored, width)];
         let mut temporary = TemporaryVectors::default();
         let mut chosen = ChosenVectors::open(&file.file, file.format, &kinds, &mut temporary)?;
@@ -388,7 +389,7 @@ impl Corpus {
         chosen.for_each(&mut |vectors| {
             if taken.is_ok() {
                 taken = match is_signed {
-                    true => take(row, vectors.mapped(&counted_from_zero).get(0)),
+                    true => take(row, vectors.mapped(&counted).get(0)),
                     false => take(row, vectors),
                 };
             }
@@ -430,13 +431,6 @@ impl KnownWidth {
         )
         .with_remedy("look at it with `embedctl inspect`"))
     }
-}
-
-/// The same elements, where they are known to be signed.
-fn counted_from_zero(stored: &[f32]) -> Vec<f32> {
-    let mut elements = stored.to_vec();
-    count_from_zero(&mut elements);
-    elements
 }
 
 /// Elements of int8 as those of uint8.

@@ -68,7 +68,8 @@ impl Card {
             let count = libraries.devices()?;
             if number >= count {
                 let reason = format!("there is no device {number}: the driver has {count}");
-                return Err(Error::new(ErrorKind::Provider, NAME, reason));
+                return Err(Error::new(ErrorKind::Provider, NAME, reason)
+                    .with_remedy("count from 0; nvidia-smi lists the cards"));
             }
             let number = c_int::try_from(number).unwrap_or(c_int::MAX);
             let mut device = 0;

@@ -13,7 +13,7 @@ use crate::card::Card;
 use crate::kernels::{Kernel, KernelShape, Kernels};
 use crate::products::Products;
 use crate::program::{Program, token_bytes};
-use crate::runner::{AttentionPlan, EncoderWorker, LoadedProgram, Runner};
+use crate::runner::{AttentionPlan, CardRunner, CardWorker, LoadedProgram};
 use crate::{Element, NAME, support};
 
 /// How an encoder is opened.
@@ -51,7 +51,7 @@ fn norms(architecture: &Architecture) -> u32 {
 #[derive(Clone)]
 pub struct Encoder {
     shared: Arc<LoadedProgram>,
-    runner: Arc<Mutex<Runner>>,
+    runner: Arc<Mutex<CardRunner>>,
 }
 
 impl Encoder {
@@ -105,7 +105,7 @@ impl Encoder {
             kernels,
             card: Arc::clone(card),
         });
-        let mut runner = Runner::new(&shared)?;
+        let mut runner = CardRunner::new(&shared)?;
         let mut measured = options.measured_tokens;
         while measured > 0 {
             match runner.choose(measured) {
@@ -183,8 +183,8 @@ impl Encoder {
     ///
     /// # Errors
     /// If the card has too little memory.
-    pub fn worker(&self) -> Result<EncoderWorker> {
-        EncoderWorker::new(&self.runner)
+    pub fn worker(&self) -> Result<CardWorker> {
+        CardWorker::new(&self.runner)
     }
 
     /// The products of this model and the algorithm of each, for provenance: `2304x768 7:0`.

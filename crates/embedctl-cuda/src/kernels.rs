@@ -19,7 +19,7 @@ use embedctl_common::{ErrorKind, atomic, small_file};
 use crate::arguments::Arguments;
 use crate::card::Card;
 use crate::library::{Compiler, Object};
-use crate::memory::Stream;
+use crate::memory::CardStream;
 use crate::{Element, NAME};
 
 /// The words of kernels, for NVIDIA's compiler. An emulator has its own.
@@ -360,7 +360,7 @@ impl Kernels {
     /// there are no blocks.
     pub(crate) fn launch<A: Arguments>(
         &self,
-        stream: &Stream,
+        stream: &CardStream,
         kernel: Kernel,
         [x, y]: [usize; 2],
         threads: usize,

@@ -39,7 +39,7 @@ pub use self::encoder::{Encoder, EncoderOptions};
 pub use self::library::{LIBRARIES, Libraries, NeededLibrary, newest_cuda};
 pub use self::pooling::{Pooling, PoolingMode};
 pub use self::products::try_product;
-pub use self::runner::{Batch, EncoderWorker};
+pub use self::runner::{Batch, CardWorker};
 pub use self::support::knows;
 
 /// The engine's name in messages.

@@ -248,9 +248,12 @@ pub(crate) fn failure(libraries: &Libraries, status: c_int, action: &str) -> Err
         3 | 34..=36 | 46 | 100 | 101 | 803 | 804 => ErrorKind::Provider,
         _ => ErrorKind::Engine,
     };
-    Error::new(
-        kind,
-        crate::NAME,
-        format!("cannot {action}: {text} (CUDA error {status})"),
-    )
+    let reason = format!("cannot {action}: {text} (CUDA error {status})");
+    let error = Error::new(kind, crate::NAME, reason);
+    match kind {
+        ErrorKind::Provider => error.with_remedy(
+            "look whether nvidia-smi lists the card, and whether CUDA_VISIBLE_DEVICES hides it",
+        ),
+        _ => error,
+    }
 }

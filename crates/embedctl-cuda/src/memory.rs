@@ -48,7 +48,11 @@ impl DeviceMemory {
     }
 
     /// Allocates memory for `values`, and copies them there.
-    pub(crate) fn of<T: Plain>(card: &Arc<Card>, values: &[T], stream: &Stream) -> Result<Self> {
+    pub(crate) fn of<T: Plain>(
+        card: &Arc<Card>,
+        values: &[T],
+        stream: &CardStream,
+    ) -> Result<Self> {
         let memory = Self::new(card, size_of_val(values))?;
         stream.write(memory.pointer, values)?;
         stream.wait()?;
@@ -122,15 +126,15 @@ impl<T> Drop for HostMemory<T> {
 }
 
 /// Work that a card does in order, beside that of other streams.
-pub(crate) struct Stream {
+pub(crate) struct CardStream {
     pub(crate) card: Arc<Card>,
     pub(crate) object: Object,
 }
 
 // SAFETY: a stream may be used by any thread.
-unsafe impl Send for Stream {}
+unsafe impl Send for CardStream {}
 
-impl Stream {
+impl CardStream {
     pub(crate) fn new(card: &Arc<Card>) -> Result<Self> {
         /// Without waiting for the stream that all programs of a process share.
         const NON_BLOCKING: u32 = 1;
@@ -186,7 +190,7 @@ impl Stream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for CardStream {
     fn drop(&mut self) {
         if self.card.enter().is_ok() {
             // SAFETY: the stream was made, and is destroyed once. What it still does uses memory that outlives it: owners
@@ -200,15 +204,15 @@ impl Drop for Stream {
 }
 
 /// A place in a stream that can be waited for.
-pub(crate) struct Event {
+pub(crate) struct StreamMark {
     card: Arc<Card>,
     object: Object,
 }
 
 // SAFETY: an event may be used by any thread.
-unsafe impl Send for Event {}
+unsafe impl Send for StreamMark {}
 
-impl Event {
+impl StreamMark {
     pub(crate) fn new(card: &Arc<Card>) -> Result<Self> {
         /// A thread that waits sleeps, and no time is taken: the processor has texts to tokenize.
         const SLEEPS_UNTIMED: u32 = 1 | 2;
@@ -224,7 +228,7 @@ impl Event {
     }
 
     /// Puts the event behind all that the stream has to do.
-    pub(crate) fn record(&self, stream: &Stream) -> Result<()> {
+    pub(crate) fn record(&self, stream: &CardStream) -> Result<()> {
         // SAFETY: both are there.
         let status = unsafe { (self.card.libraries.driver.record)(self.object, stream.object) };
         self.card.check(status, "mark a batch's end")
@@ -238,7 +242,7 @@ impl Event {
     }
 }
 
-impl Drop for Event {
+impl Drop for StreamMark {
     fn drop(&mut self) {
         if self.card.enter().is_ok() {
             // SAFETY: the event was made, and is destroyed once.

@@ -2,6 +2,7 @@
 
 mod attention;
 mod experts;
+mod host;
 mod numbers;
 mod plan;
 mod steps;
@@ -14,13 +15,14 @@ use embedctl_common::threads::locked;
 use embedctl_native::Rows;
 
 use self::experts::ExpertMemory;
+use self::host::HostSide;
 use self::numbers::BatchParts;
 pub(crate) use self::plan::AttentionPlan;
 use crate::arguments::{PoolArguments, TermsArguments};
 use crate::card::Card;
 use crate::kernels::{Kernel, Kernels};
 use crate::library::DevicePointer;
-use crate::memory::{DeviceMemory, Event, HostMemory, Stream};
+use crate::memory::{CardStream, DeviceMemory, StreamMark};
 use crate::pooling::Pooling;
 use crate::products::{Products, WORKSPACE};
 use crate::program::{Form, Place, Program, Step, activation_number, int};
@@ -44,11 +46,11 @@ pub(crate) struct LoadedProgram {
     pub(crate) card: Arc<Card>,
 }
 
-/// The card's part of a run: one stream, and memory for one batch, which all workers use one after another. Two streams would
-/// take multiprocessors from each other's products, which count on having all of them.
-pub(crate) struct Runner {
+/// The card's part of a run: one stream, and memory for one batch, which all workers use one after another. A stream for
+/// each worker would need the memory of as many batches.
+pub(crate) struct CardRunner {
     // Dropped first: it waits for the work that uses the memory.
-    stream: Stream,
+    stream: CardStream,
     shared: Arc<LoadedProgram>,
     workspace: DeviceMemory,
     places: [Option<DeviceMemory>; Place::ALL.len()],
@@ -59,84 +61,17 @@ pub(crate) struct Runner {
 }
 
 /// One thread's way to run batches of an encoder: while the card computes one worker's batch, others prepare theirs.
-pub struct EncoderWorker {
+pub struct CardWorker {
     shared: Arc<LoadedProgram>,
-    runner: Arc<Mutex<Runner>>,
+    runner: Arc<Mutex<CardRunner>>,
     host: HostSide,
-}
-
-/// What a worker copies to and from the card.
-struct HostSide {
-    card: Arc<Card>,
-    /// Reached when the worker's batch is done.
-    done: Event,
-    is_enqueued: bool,
-    numbers: Vec<i32>,
-    pinned_numbers: Option<HostMemory<i32>>,
-    result: Option<HostMemory<f32>>,
-}
-
-impl HostSide {
-    /// Waits for the work that uses its memory.
-    fn wait(&mut self) -> Result<()> {
-        match std::mem::take(&mut self.is_enqueued) {
-            true => self.done.wait(),
-            false => Ok(()),
-        }
-    }
-
-    /// Copies the numbers to the card, where they begin at the address that is returned.
-    fn send(
-        &mut self,
-        stream: &Stream,
-        device: &mut Option<DeviceMemory>,
-    ) -> Result<DevicePointer> {
-        let count = self.numbers.len();
-        let room = count.next_power_of_two();
-        if self
-            .pinned_numbers
-            .as_ref()
-            .is_none_or(|it| it.values().len() < count)
-        {
-            self.pinned_numbers = None;
-            self.pinned_numbers = Some(HostMemory::new(&self.card, room)?);
-        }
-        let device = grown(&self.card, stream, device, room * 4)?.pointer;
-        if let Some(pinned) = &mut self.pinned_numbers {
-            pinned.values_mut()[..count].copy_from_slice(&self.numbers);
-            self.is_enqueued = true;
-            stream.write(device, &pinned.values()[..count])?;
-        }
-        Ok(device)
-    }
-
-    /// Enqueues the copy of a result, which is there when [`HostSide::done`] is reached.
-    fn receive(&mut self, stream: &Stream, from: DevicePointer, count: usize) -> Result<()> {
-        if self
-            .result
-            .as_ref()
-            .is_none_or(|it| it.values().len() < count)
-        {
-            self.result = None;
-            self.result = Some(HostMemory::new(&self.card, count.next_power_of_two())?);
-        }
-        let host = (self.result.as_mut()).ok_or_else(|| Error::internal("no result"))?;
-        stream.read(from, host, count)
-    }
-}
-
-impl Drop for HostSide {
-    fn drop(&mut self) {
-        // The card may still read and write its memory. One that fails does neither.
-        let _ = self.wait();
-    }
 }
 
 /// Memory of at least so many bytes: what is there, or new one. Making it stops the card, so callers ask for more than a batch
 /// that is a little larger needs.
 fn grown<'m>(
     card: &Arc<Card>,
-    stream: &Stream,
+    stream: &CardStream,
     memory: &'m mut Option<DeviceMemory>,
     bytes: usize,
 ) -> Result<&'m DeviceMemory> {
@@ -151,13 +86,13 @@ fn grown<'m>(
         .ok_or_else(|| Error::internal("memory that was just made is not there"))
 }
 
-impl EncoderWorker {
-    pub(crate) fn new(runner: &Arc<Mutex<Runner>>) -> Result<Self> {
+impl CardWorker {
+    pub(crate) fn new(runner: &Arc<Mutex<CardRunner>>) -> Result<Self> {
         let shared = Arc::clone(&locked(runner).shared);
         let card = Arc::clone(&shared.card);
         Ok(Self {
             host: HostSide {
-                done: Event::new(&card)?,
+                done: StreamMark::new(&card)?,
                 card,
                 is_enqueued: false,
                 numbers: Vec::new(),
@@ -174,13 +109,13 @@ impl EncoderWorker {
     /// # Errors
     /// If an id has no vector, a row has no positions, or the card fails or has too little memory.
     pub fn run(&mut self, rows: Rows<'_>) -> Result<&[f32]> {
-        self.finish(rows, None, Runner::states)
+        self.finish(rows, None, CardRunner::states)
     }
 
     /// A pooled vector of each row, `[rows, modes * width]`.
     ///
     /// # Errors
-    /// As [`EncoderWorker::run`].
+    /// As [`CardWorker::run`].
     pub fn run_pooled(&mut self, batch: Batch<'_>, pooling: &Pooling) -> Result<&[f32]> {
         let pooled = Some((batch.pooled, pooling));
         self.finish(batch.rows, pooled, |runner, parts| {
@@ -191,9 +126,9 @@ impl EncoderWorker {
     /// The weights of all terms of each row, `[rows, terms]`.
     ///
     /// # Errors
-    /// As [`EncoderWorker::run`], or if the encoder has no masked-LM head.
+    /// As [`CardWorker::run`], or if the encoder has no masked-LM head.
     pub fn run_terms(&mut self, rows: Rows<'_>) -> Result<&[f32]> {
-        self.finish(rows, None, Runner::pool_terms)
+        self.finish(rows, None, CardRunner::pool_terms)
     }
 
     /// Runs the network, enqueues `end`, which names the values of the result, and waits for them. Memory is given back
@@ -202,7 +137,7 @@ impl EncoderWorker {
         &mut self,
         rows: Rows<'_>,
         pooled: Option<(&[Range<usize>], &Pooling)>,
-        end: impl FnOnce(&mut Runner, &BatchParts) -> Result<(DevicePointer, usize)>,
+        end: impl FnOnce(&mut CardRunner, &BatchParts) -> Result<(DevicePointer, usize)>,
     ) -> Result<&[f32]> {
         let (program, plan) = (&self.shared.program, self.shared.attention);
         let host = &mut self.host;
@@ -227,10 +162,10 @@ impl EncoderWorker {
     }
 }
 
-impl Runner {
+impl CardRunner {
     pub(crate) fn new(shared: &Arc<LoadedProgram>) -> Result<Self> {
         Ok(Self {
-            stream: Stream::new(&shared.card)?,
+            stream: CardStream::new(&shared.card)?,
             workspace: DeviceMemory::new(&shared.card, WORKSPACE)?,
             shared: Arc::clone(shared),
             places: [const { None }; Place::ALL.len()],

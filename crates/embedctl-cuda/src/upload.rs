@@ -14,7 +14,7 @@ use embedctl_native::{PlainNetwork, PlainProduct};
 use crate::Element;
 use crate::card::Card;
 use crate::library::DevicePointer;
-use crate::memory::{DeviceMemory, Stream};
+use crate::memory::{CardStream, DeviceMemory};
 
 /// Rows of a matrix that a thread converts at a time.
 const ROWS: usize = 512;
@@ -22,7 +22,7 @@ const ROWS: usize = 512;
 /// Puts weights into a card's memory, and keeps them there.
 pub(crate) struct Uploader<'a> {
     card: &'a Arc<Card>,
-    stream: Stream,
+    stream: CardStream,
     element: Element,
     owned: Vec<DeviceMemory>,
 }
@@ -31,7 +31,7 @@ impl<'a> Uploader<'a> {
     pub(crate) fn new(card: &'a Arc<Card>, element: Element) -> Result<Self> {
         Ok(Self {
             card,
-            stream: Stream::new(card)?,
+            stream: CardStream::new(card)?,
             element,
             owned: Vec::new(),
         })

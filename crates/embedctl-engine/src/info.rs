@@ -34,8 +34,8 @@ pub struct EngineInfo {
     /// five digits; where that was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cosine_to_cpu: Option<f64>,
-    /// The numbers that the graph computes in (`FloatType::name`), where it was built from the checkpoint; `None`: it is
-    /// that of an ONNX file.
+    /// The numbers that the network computes in (`FloatType::name`), where a graph or the engine `cuda` has it from the
+    /// checkpoint; `None`: it is that of an ONNX file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub built_graph: Option<&'static str>,
     /// The numbers in which the built graph's products stay (`FloatType::name`), where each batch widens them; `None`:

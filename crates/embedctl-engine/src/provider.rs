@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub use options::{NARROW_WEIGHTS, OPERATORS, OptionValue, POOLING, ProviderOption, value_of};
 
 use crate::FloatType;
-use embedctl_common::error::Cause;
+use embedctl_common::error::{Cause, Error, ErrorKind};
 use embedctl_common::named::named;
 use embedctl_model::{Model, Precision, WeightsKind};
 
@@ -171,6 +171,25 @@ pub struct SkippedCandidate {
     /// to be told without being asked.
     #[serde(skip)]
     pub named: bool,
+}
+
+impl SkippedCandidate {
+    /// One that `error` keeps from working: its reason and remedy, without the engine's name, which stands beside them.
+    #[must_use]
+    pub fn failed(candidate: String, error: &Error, named: bool) -> Self {
+        let reason = match (error.kind(), error.remedy()) {
+            (ErrorKind::Engine | ErrorKind::NoLibrary | ErrorKind::Provider, remedy) => {
+                let remedy = remedy.map(|remedy| format!("; {remedy}"));
+                format!("{}{}", error.reason(), remedy.unwrap_or_default())
+            }
+            _ => error.to_string(),
+        };
+        Self {
+            candidate,
+            reason,
+            named,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -324,7 +324,11 @@ impl Resolved {
             if stop {
                 return Err(error);
             }
-            passed_over.push(passed(provider, reason(&error)));
+            passed_over.push(SkippedCandidate::failed(
+                provider.to_string(),
+                &error,
+                !auto,
+            ));
             match error.kind() {
                 // A fault of the model itself concerns every engine, whatever else was tried behind it.
                 ErrorKind::Model | ErrorKind::Io => _ = fault.get_or_insert(error),
@@ -413,17 +417,6 @@ impl Resolved {
             ..exact.engine.options
         };
         exact
-    }
-}
-
-/// An error's reason and remedy without the engine's name, which stands beside them.
-fn reason(error: &Error) -> String {
-    match (error.kind(), error.remedy()) {
-        (ErrorKind::Engine | ErrorKind::NoLibrary | ErrorKind::Provider, remedy) => {
-            let remedy = remedy.map(|remedy| format!("; {remedy}"));
-            format!("{}{}", error.reason(), remedy.unwrap_or_default())
-        }
-        _ => error.to_string(),
     }
 }
 

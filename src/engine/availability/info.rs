@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::cancel::CancelToken;
-use crate::engine::availability::{self, AvailabilityState, DeviceReport};
+use crate::engine::availability::{self, AvailabilityState, DeviceReport, ProviderStatus};
 use crate::engine::{self, FloatType, Provider, Resolved, cuda};
 use crate::error::{Cause, Result};
 use crate::model::{Card, Model, ModelOptions, WeightsKind};
@@ -110,7 +110,7 @@ fn fit(provider: Provider, model: &Model, float: Option<FloatType>, report: &Dev
         });
     let lacks = model.lacks(kind).or(unable.as_ref());
     let status = report.status(provider);
-    let own = status.is_some_and(|status| status.engine == embedctl_cuda::NAME);
+    let own = status.is_some_and(ProviderStatus::has_own_engine);
     let own_runs = own && kind == WeightsKind::Checkpoint && cuda::lacks(model).is_none();
     let works = status.is_some_and(|status| match own {
         true => own_runs || status.has_onnx_runtime,

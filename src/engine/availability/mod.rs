@@ -100,6 +100,14 @@ pub enum AvailabilityState {
     Absent,
 }
 
+impl ProviderStatus {
+    /// Whether embedctl's own engine runs checkpoints for it.
+    #[must_use]
+    pub fn has_own_engine(&self) -> bool {
+        self.engine == embedctl_cuda::NAME
+    }
+}
+
 impl DeviceReport {
     /// The status of `provider`.
     #[must_use]

@@ -13,7 +13,7 @@ use crate::arguments::{
 };
 use crate::card::Card;
 use crate::kernels::{Kernel, KernelShape, Kernels};
-use crate::memory::{DeviceMemory, HostMemory, Plain, Stream};
+use crate::memory::{CardStream, DeviceMemory, HostMemory, Plain};
 
 /// Numbers from a seed, about as great as activations are.
 struct Noise(u64);
@@ -37,7 +37,7 @@ impl Noise {
 struct Bench {
     card: Arc<Card>,
     kernels: Kernels,
-    stream: Stream,
+    stream: CardStream,
     element: Element,
 }
 
@@ -52,7 +52,7 @@ impl Bench {
         };
         Self {
             kernels: Kernels::load(&card, shape, None).unwrap(),
-            stream: Stream::new(&card).unwrap(),
+            stream: CardStream::new(&card).unwrap(),
             card,
             element,
         }

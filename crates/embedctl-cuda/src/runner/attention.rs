@@ -5,7 +5,7 @@ use std::sync::Arc;
 use embedctl_common::error::Result;
 
 use super::numbers::{BatchParts, WorkKernel};
-use super::{Runner, grown, heads_stride};
+use super::{CardRunner, grown, heads_stride};
 use crate::Element;
 use crate::arguments::AttendArguments;
 use crate::kernels::Kernel;
@@ -13,7 +13,7 @@ use crate::library::DevicePointer;
 use crate::products::{Operands, ProductShape};
 use crate::program::{Attend, Place, Relative, int};
 
-impl Runner {
+impl CardRunner {
     pub(super) fn attend(&mut self, attend: &Attend, parts: &BatchParts) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         let program = &shared.program;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use embedctl_common::error::{Error, Result};
 use embedctl_native::architecture::ExpertsDescription;
 
-use super::Runner;
+use super::CardRunner;
 use crate::arguments::{CombineArguments, GatherArguments, PlaceArguments, RouteArguments};
 use crate::card::Card;
 use crate::kernels::Kernel;
 use crate::library::DevicePointer;
-use crate::memory::{DeviceMemory, HostMemory, Stream};
+use crate::memory::{CardStream, DeviceMemory, HostMemory};
 use crate::products::{Operands, ProductShape};
 use crate::program::{Experts, Place, Program, activation_number, int};
 use crate::{Element, NAME};
@@ -83,7 +83,7 @@ impl ExpertMemory {
     }
 
     /// The entries of each expert, once the stream has counted them.
-    fn read_counts(&mut self, stream: &Stream, sizes: ExpertSizes) -> Result<Vec<usize>> {
+    fn read_counts(&mut self, stream: &CardStream, sizes: ExpertSizes) -> Result<Vec<usize>> {
         let count = sizes.described.count;
         stream.read(self.counts.pointer, &mut self.host_counts, count)?;
         stream.wait()?;
@@ -100,7 +100,7 @@ impl ExpertMemory {
     }
 }
 
-impl Runner {
+impl CardRunner {
     pub(super) fn experts(&mut self, experts: &Experts, tokens: usize) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         let sizes = ExpertSizes::of(&shared.program, experts, tokens)?;

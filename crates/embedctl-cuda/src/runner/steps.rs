@@ -3,7 +3,7 @@
 use embedctl_common::error::Result;
 
 use super::numbers::BatchParts;
-use super::{Runner, heads_stride};
+use super::{CardRunner, heads_stride};
 use crate::arguments::{
     ActivateArguments, ConvertArguments, ConvolveArguments, EmbedArguments, NormArguments,
     SharesArguments, TurnArguments,
@@ -15,7 +15,7 @@ use crate::program::{
     Convolution, NormWeights, Place, Step, Turn, Weights, activation_number, int,
 };
 
-impl Runner {
+impl CardRunner {
     /// Enqueues a step of the network.
     pub(super) fn step(&mut self, step: &Step, parts: &BatchParts) -> Result<()> {
         let tokens = parts.tokens;

@@ -243,10 +243,10 @@ fn works(status: &ProviderStatus) -> String {
     let version = status.version.as_deref().unwrap_or("of unknown version");
     let engine = match status.provider {
         inside @ (Provider::Native | Provider::Rten) => format!("{inside} {version}"),
-        _ if status.engine == "cuda" => format!("embedctl's own engine {version}"),
+        _ if status.has_own_engine() => format!("embedctl's own engine {version}"),
         _ => format!("ONNX Runtime {version}"),
     };
-    let of_files = status.detail.clone().filter(|_| status.engine == "cuda");
+    let of_files = status.detail.clone().filter(|_| status.has_own_engine());
     let plugin = status.plugin.as_ref().map(|plugin| match &plugin.version {
         Some(version) => format!("plug-in {version}"),
         None => "a plug-in".to_owned(),
