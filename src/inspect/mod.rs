@@ -28,7 +28,7 @@ use crate::cancel::CancelToken;
 use crate::error::{Error, Place, Result, with_causes};
 pub use crate::identity::Difference;
 use crate::job::{Part, State, manifest_place};
-use crate::output::{self, OutputFormat};
+use crate::output;
 use crate::setting::RESUME;
 use crate::storage::{Location, Readable, SharedFolder, Storage};
 use health::ColumnWatch;
@@ -185,14 +185,6 @@ fn parts(folder: &str, storage: &dyn SharedFolder, cancel: &CancelToken) -> Resu
     })
 }
 
-fn format(path: &Path) -> Result<OutputFormat> {
-    OutputFormat::from_path(path).ok_or_else(|| {
-        let shown = path.display();
-        Error::usage(format!("the ending of {shown} names no format of vectors"))
-            .with_remedy("name a file that ends in .parquet, .arrow, .npy, .jsonl or the like")
-    })
-}
-
 /// Looks at one file.
 pub(crate) fn file(
     file: &Readable,
@@ -200,7 +192,7 @@ pub(crate) fn file(
     cancel: &CancelToken,
 ) -> Result<Inspection> {
     let path = file.path();
-    let format = format(path)?;
+    let format = output::format_of(file)?;
     let mut watches: BTreeMap<String, ColumnWatch> = BTreeMap::new();
     output::read_vectors(file, &mut |vector| {
         if cancel.is_cancelled() {

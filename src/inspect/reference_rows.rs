@@ -30,7 +30,7 @@ impl ReferenceRows {
     /// # Errors
     /// If it cannot be read, holds other vectors, or some that are not finite.
     pub fn read(file: &Readable, kinds: Vec<FormColumns>) -> Result<Self> {
-        let format = OutputFormat::from_path(file.path());
+        let format = output::format_of(file)?;
         let one = match &kinds[..] {
             [one] => Some(one.form.clone()),
             _ => None,
@@ -38,11 +38,11 @@ impl ReferenceRows {
         let has_several_widths = has_several_widths(file, format, &kinds)?;
         // A matrix that is not this format's of such vectors has them in full, line by line.
         let has_lines = |form: &RowForm| -> Result<bool> {
-            let (kind, matrix) = (form.written_as(), format.filter(|it| it.is_matrix()));
-            let Some(matrix) = matrix else {
+            let kind = form.written_as();
+            if !format.is_matrix() {
                 return Ok(kind == VectorKind::Dense && !has_several_widths);
-            };
-            let facts = matrix.facts();
+            }
+            let facts = format.facts();
             let is_counted = match facts.lengths() {
                 Some(ending) => file.bytes.beside(ending)?.is_some(),
                 None => true,
@@ -126,12 +126,12 @@ fn not_finite(file: &Readable, row: usize) -> Error {
 /// If none of them is the width of those that are `wanted`.
 fn has_several_widths(
     file: &Readable,
-    format: Option<OutputFormat>,
+    format: OutputFormat,
     wanted: &[FormColumns],
 ) -> Result<bool> {
-    let Some(format) = format.filter(|format| !format.is_matrix()) else {
+    if format.is_matrix() {
         return Ok(false);
-    };
+    }
     let made = output::provenance(file, format)?;
     let widths = made.as_ref().map_or_else(Vec::new, output::dense_widths);
     let wanted = wanted.iter().map(|columns| &columns.form);
@@ -173,18 +173,7 @@ fn for_each_in_full(file: &Readable, width: usize, take: &mut dyn FnMut(&[f32]))
 }
 
 /// The vectors of columns, under the names that the file's provenance has for them.
-fn chosen(
-    file: &Readable,
-    format: Option<OutputFormat>,
-    kinds: Vec<FormColumns>,
-) -> Result<RowVectors> {
-    let format = format.ok_or_else(|| {
-        strange(
-            file,
-            "its ending names no format that vectors are read from".to_owned(),
-        )
-        .with_remedy("name an output in parquet, arrow, jsonl, npy or npz")
-    })?;
+fn chosen(file: &Readable, format: OutputFormat, kinds: Vec<FormColumns>) -> Result<RowVectors> {
     let made = output::provenance(file, format)?;
     let kinds = output::named_in(made.as_ref(), kinds).map_err(|missing| {
         let kind = missing.form.words();

@@ -13,7 +13,7 @@ use crate::error::{Error, Place, Result};
 use crate::identity::VectorIdentity;
 use crate::input::{InputOptions, RecordReader, Source, Template};
 use crate::model::ModelOptions;
-use crate::output::{self, ChosenVectors, Dtype, FormColumns, OutputFormat, TemporaryVectors};
+use crate::output::{self, ChosenVectors, Dtype, FormColumns, TemporaryVectors};
 use crate::setting::{INPUT, MODEL, TEXT_FIELD, VERIFY};
 use crate::storage::Readable;
 use embedctl_common::vectors::RowVector;
@@ -176,10 +176,8 @@ fn for_each_row(
     kinds: &[FormColumns],
     take: &mut dyn FnMut(RowVector<'_>),
 ) -> Result<()> {
-    let format = OutputFormat::from_path(&file.path)
-        .ok_or_else(|| Error::internal("a file of vectors without a format"))?;
-    let mut chosen =
-        ChosenVectors::open(&file.file, format, kinds, &mut TemporaryVectors::default())?;
+    let (file, format) = (&file.file, output::format_of(&file.file)?);
+    let mut chosen = ChosenVectors::open(file, format, kinds, &mut TemporaryVectors::default())?;
     chosen.for_each(take)?;
     chosen.close();
     Ok(())
@@ -206,7 +204,7 @@ fn column(name: &str, rows: &[u64], agreement: Option<RowsAgreement>) -> ColumnA
 /// # Errors
 /// If there is none, or a store refuses.
 pub fn kept_texts(file: &Readable) -> Result<Option<Readable>> {
-    match OutputFormat::from_path(file.path()).is_some_and(OutputFormat::is_matrix) {
+    match output::format_of(file)?.is_matrix() {
         true => file.bytes.beside(output::ROWS),
         false => Ok(Some(file.clone())),
     }

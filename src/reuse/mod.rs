@@ -132,17 +132,11 @@ impl EarlierOutput {
     /// # Errors
     /// If it has no provenance.
     pub fn file(asked: String, file: Readable, output: &OutputOptions) -> Result<Self> {
-        let format = OutputFormat::from_path(file.path());
-        let made = match format {
-            Some(format) => output::provenance(&file, format)?,
-            None => None,
-        };
-        let (Some(format), Some(made)) = (format, made) else {
-            return Err(
-                Error::usage(format!("{asked}: it has no provenance, in it or beside it"))
-                    .with_remedy("name a file that embedctl has written, or a folder of its parts"),
-            );
-        };
+        let format = output::format_of(&file)?;
+        let made = output::provenance(&file, format)?.ok_or_else(|| {
+            Error::usage(format!("{asked}: it has no provenance, in it or beside it"))
+                .with_remedy("name a file that embedctl has written, or a folder of its parts")
+        })?;
         let text = made["text"].as_str().unwrap_or("text").to_owned();
         let text = match &made["chunking"] {
             Value::Null => Some(text).filter(|text| !text.contains('{')),

@@ -67,7 +67,7 @@ impl Corpus {
             true => parts(&location, storage)?,
             false => {
                 let file = location.read(storage)?;
-                let format = OutputFormat::from_path(file.path()).ok_or_else(without)?;
+                let format = output::format_of(&file)?;
                 vec![CorpusFile {
                     file,
                     format,

@@ -13,7 +13,7 @@ use crate::input::{InputOptions, Source};
 use crate::inspect::{self, QUERY_PROMPT, RecordedModel, Verification};
 use crate::job::State;
 use crate::model::{ModelOptions, TextTask, VectorKind};
-use crate::output::{self, Dtype, OutputFormat};
+use crate::output::{self, Dtype};
 use crate::setting::{LIKE, MAX_ACTIVE_DIMS, MODEL, PROMPT, Setting, TASK, VECTORS, VERIFY};
 use crate::storage::{Location, Readable, Storage};
 
@@ -110,7 +110,7 @@ impl LikeFile {
             }
             false => location.read(storage)?,
         };
-        let format = OutputFormat::from_path(file.path()).ok_or_else(without)?;
+        let format = output::format_of(&file)?;
         let made = output::provenance(&file, format)?.ok_or_else(without)?;
         let identity = VectorIdentity::of_provenance(&made);
         let dtype = identity.dtype();

@@ -779,3 +779,63 @@ fn what_cannot_be_searched_says_why() {
         "{run}"
     );
 }
+
+#[test]
+fn a_file_of_vectors_is_known_by_its_content() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path("texts.jsonl"), texts(30)).unwrap();
+    let embed = |more: &str| {
+        let run = embed_with(
+            &sandbox,
+            SMALL_MODEL,
+            &format!("texts.jsonl --force {more}"),
+        );
+        code(&run, 0);
+    };
+    embed("-o plain.parquet");
+    let hits_of = |file: &str| -> Vec<Value> {
+        let found = hits(&sandbox, &format!("{file} {QUERY}")).into_iter();
+        found.map(|hit| json!([hit["row"], hit["id"]])).collect()
+    };
+    let expected = hits_of("plain.parquet");
+    // A name without an ending, and one that promises another format.
+    for name in ["vectors", "vectors.npy"] {
+        for format in [
+            "parquet",
+            "arrow",
+            "arrows",
+            "npy",
+            "jsonl",
+            "jsonl.gz",
+            "jsonl.zst",
+            "fbin",
+        ] {
+            if format == "fbin" && name == "vectors.npy" {
+                continue; // nothing in it tells that it is none
+            }
+            embed(&format!("-f {format} --keep text -o {name}"));
+            assert_eq!(hits_of(name), expected, "{format} in {name}");
+            code(&sandbox.run(&format!("inspect {name}")), 0);
+            code(&sandbox.run(&format!("compare {name} plain.parquet")), 0);
+            embed(&format!("--reuse {name} -o again.parquet"));
+        }
+        for (format, dtype) in [("i8bin", "int8"), ("u8bin", "uint8")] {
+            if name == "vectors.npy" {
+                continue;
+            }
+            embed(&format!(
+                "-f {format} --dtype {dtype} --calibration plain.parquet -o {name}"
+            ));
+            assert_eq!(hits_of(name).len(), 10, "{format} in {name}");
+        }
+    }
+    fs::write(sandbox.path("notes.txt"), "no vectors\n").unwrap();
+    let run = search(&sandbox, &format!("notes.txt {QUERY}"));
+    code(&run, 1);
+    assert!(
+        run.stderr
+            .contains("neither its first bytes nor its ending"),
+        "{}",
+        run.stderr
+    );
+}

@@ -59,7 +59,7 @@ pub trait Bytes: Send + Sync {
 /// Something with a name, and its bytes.
 #[derive(Clone)]
 pub struct Readable {
-    /// Its name in messages; its ending tells the format.
+    /// Its name in messages.
     pub name: String,
     /// Its bytes.
     pub bytes: Arc<dyn Bytes>,
@@ -106,7 +106,7 @@ impl Readable {
         }
     }
 
-    /// Its name as a path, by whose ending the format is known.
+    /// Its name as a path.
     #[must_use]
     pub fn path(&self) -> &Path {
         Path::new(&self.name)

@@ -8,6 +8,7 @@
 mod calibration;
 mod chosen;
 pub mod proof;
+mod recognised;
 mod recorded;
 
 #[cfg(test)]
@@ -32,6 +33,7 @@ pub use crate::writing::{fault, rejects};
 pub use chosen::{ChosenVectors, TemporaryVectors};
 pub use embedctl_common::vectors::{FormColumns, Forms, RowForm, VectorKind};
 pub use proof::prove;
+pub use recognised::format_of;
 pub use recorded::{RecordedKind, recorded_kinds};
 
 use std::sync::Arc;
@@ -40,9 +42,8 @@ use serde_json::Value;
 
 use crate::formats::output::WriterParts;
 use crate::record::SourceNames;
-use crate::vectors::{RecordedColumn, RecordedColumns, unreadable};
+use crate::vectors::{RecordedColumn, RecordedColumns};
 use crate::writing::encoding::VectorEncoding;
-use crate::writing::format::endings;
 use crate::writing::place::OutputPlace;
 use crate::writing::target::Target;
 use arrow::datatypes::Schema;
@@ -271,19 +272,12 @@ pub fn matrix_rows(file: &Readable, format: OutputFormat) -> Result<Option<Matri
 }
 
 /// Hands every vector of a file to `take`. The columns are those named by its provenance; if none of them exists, all
-/// lists of numbers are taken. A matrix has one column. Rows without a vector are skipped. The ending of the file's name
-/// gives its format. Of a Parquet file only the columns of vectors are read.
+/// lists of numbers are taken. A matrix has one column. Rows without a vector are skipped. Of a Parquet file only the columns of vectors are read.
 ///
 /// # Errors
 /// If the file cannot be read, is of another format, or `take` says so.
 pub fn read_vectors(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
-    let format = OutputFormat::from_path(file.path()).ok_or_else(|| {
-        unreadable(
-            file.path(),
-            "its ending names no format that vectors are read from",
-        )
-        .with_remedy(format!("end it in {}", endings()))
-    })?;
+    let format = format_of(file)?;
     let made = match format.facts().names_vectors {
         true => provenance(file, format)?,
         false => None,

@@ -63,6 +63,8 @@ impl InputFacts {
 pub(crate) const PARQUET_MAGIC: &[u8] = b"PAR1";
 /// The first bytes of an Arrow file; a stream follows them.
 pub(crate) const ARROW_MAGIC: &[u8] = b"ARROW1\0\0";
+/// The first bytes of an Arrow stream.
+pub(crate) const ARROW_STREAM_START: &[u8] = &[0xff; 4];
 
 impl InputFormat {
     /// Its constants.
@@ -116,7 +118,7 @@ impl InputFormat {
             Self::Arrow => InputFacts {
                 endings: &["arrow", "arrows", "ipc", "feather"],
                 about: "Apache Arrow: a file, or a stream",
-                starts: &[ARROW_MAGIC, &[0xff; 4]],
+                starts: &[ARROW_MAGIC, ARROW_STREAM_START],
                 is_table: true,
                 ..InputFacts::DEFAULT
             },

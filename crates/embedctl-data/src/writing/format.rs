@@ -7,7 +7,7 @@ use std::path::Path;
 use super::proof::FILE;
 use super::quantize::Dtype;
 use super::sidecar::{LENGTHS, PROVENANCE, ROWS};
-use crate::reading::format::InputFormat;
+use crate::reading::format::{ARROW_MAGIC, ARROW_STREAM_START, InputFormat, PARQUET_MAGIC};
 use embedctl_common::vectors::{Forms, VectorKind};
 
 /// The format of the output.
@@ -46,6 +46,20 @@ pub enum Compression {
     Zstd,
 }
 
+impl Compression {
+    /// The compression that a path's last ending promises.
+    #[must_use]
+    pub(crate) fn promised(path: &Path) -> Self {
+        let ending = path.extension().unwrap_or_default();
+        let is = |name: &str| ending.eq_ignore_ascii_case(name);
+        match () {
+            () if is("gz") => Self::Gzip,
+            () if is("zst") => Self::Zstd,
+            () => Self::None,
+        }
+    }
+}
+
 /// The form of vectors in a format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VectorShape {
@@ -76,6 +90,8 @@ pub(crate) const SIDECAR_HASH: &str = "provenance";
 pub struct OutputFacts {
     /// Endings of its files, without the first dot; the first is its name.
     pub endings: &'static [&'static str],
+    /// The bytes that one of its files begins with, where they tell it; none where any may stand there.
+    pub starts: &'static [&'static [u8]],
     /// One line for people who choose between formats.
     pub about: &'static str,
     /// The form of its vectors.
@@ -102,6 +118,7 @@ impl OutputFacts {
     /// The values of a format that sets no others; every format sets its endings, its line and its hashes.
     const DEFAULT: Self = Self {
         endings: &[],
+        starts: &[],
         about: "",
         shape: VectorShape::Fields,
         kinds: &[VectorKind::Dense],
@@ -168,6 +185,7 @@ impl OutputFormat {
         match self {
             Self::Parquet => OutputFacts {
                 endings: &["parquet"],
+                starts: &[PARQUET_MAGIC],
                 about: "Columns id, kept fields and embedding, compressed with zstd",
                 shape: VectorShape::Lists,
                 kinds: &VectorKind::ALL,
@@ -179,6 +197,7 @@ impl OutputFormat {
             },
             Self::Arrow => OutputFacts {
                 endings: &["arrow", "ipc", "feather"],
+                starts: &[ARROW_MAGIC],
                 about: "The same columns as an Arrow IPC file (Feather); a stream if OUT is not a file",
                 shape: VectorShape::Lists,
                 kinds: &VectorKind::ALL,
@@ -190,6 +209,7 @@ impl OutputFormat {
             },
             Self::Arrows => OutputFacts {
                 endings: &["arrows"],
+                starts: &[ARROW_STREAM_START],
                 about: "The same columns as an Arrow IPC stream",
                 shape: VectorShape::Lists,
                 kinds: &VectorKind::ALL,
@@ -200,12 +220,14 @@ impl OutputFormat {
             },
             Self::Npy => OutputFacts {
                 endings: &["npy"],
+                starts: &[b"\x93NUMPY"],
                 about: "A matrix, with the row ids in a file beside it",
                 kinds: &[VectorKind::Dense, VectorKind::Multi],
                 ..OutputFacts::MATRIX
             },
             Self::Npz => OutputFacts {
                 endings: &["npz"],
+                starts: &[b"PK\x03\x04"],
                 about: "A sparse matrix of compressed rows (scipy.sparse.load_npz), with the row ids in a file beside it",
                 dtypes: &[Dtype::F32],
                 kinds: &[VectorKind::Sparse],
@@ -217,6 +239,11 @@ impl OutputFormat {
                     Compression::None => &["jsonl", "ndjson"],
                     Compression::Gzip => &["jsonl.gz", "ndjson.gz"],
                     Compression::Zstd => &["jsonl.zst", "ndjson.zst"],
+                },
+                starts: match compression {
+                    Compression::None => &[b"{"],
+                    Compression::Gzip => &[b"\x1f\x8b"],
+                    Compression::Zstd => &[b"\x28\xb5\x2f\xfd"],
                 },
                 about: match compression {
                     Compression::None => "A JSON object for each row",
@@ -232,6 +259,7 @@ impl OutputFormat {
             },
             Self::Pgcopy => OutputFacts {
                 endings: &["pgcopy"],
+                starts: &[b"PGCOPY\n\xff\r\n\0"],
                 about: "Rows for PostgreSQL's COPY ... WITH (FORMAT binary), vectors in pgvector's types",
                 dtypes: &[Dtype::F32, Dtype::F16, Dtype::Binary, Dtype::Ubinary],
                 kinds: &[VectorKind::Dense, VectorKind::Sparse],
@@ -275,6 +303,15 @@ impl OutputFormat {
             stem.is_some_and(|stem| stem.len() > 1 && stem.ends_with('.'))
         };
         Self::all().find(|format| format.facts().endings.iter().any(ends))
+    }
+
+    /// The format that a file's first bytes tell.
+    #[must_use]
+    pub fn of_start(start: &[u8]) -> Option<Self> {
+        Self::all().find(|format| {
+            let mut starts = format.facts().starts.iter();
+            starts.any(|own| start.starts_with(own))
+        })
     }
 
     /// The format that is called `name`.

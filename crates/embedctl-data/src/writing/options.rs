@@ -120,6 +120,10 @@ impl OutputOptions {
     pub fn resolved_format(&self) -> Result<OutputFormat> {
         match (self.format, &self.destination) {
             (Some(OutputFormat::Arrow), Destination::Stdout) => Ok(OutputFormat::Arrows),
+            // A name that promises a compression is kept to.
+            (Some(OutputFormat::Jsonl(Compression::None)), Destination::Path(path)) => {
+                Ok(OutputFormat::Jsonl(Compression::promised(path)))
+            }
             (Some(format), _) => Ok(format),
             (None, Destination::Stdout) => Ok(OutputFormat::Jsonl(Compression::None)),
             (None, Destination::Path(path)) => OutputFormat::from_path(path).ok_or_else(|| {

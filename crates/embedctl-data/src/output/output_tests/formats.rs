@@ -585,6 +585,13 @@ fn the_format_comes_from_f_or_the_ending() {
         assert_eq!(format(path(name), None).unwrap(), expected);
         assert_eq!(format(path("a.csv"), Some(expected)).unwrap(), expected);
     }
+    for (name, expected) in [
+        ("a.jsonl.gz", Compression::Gzip),
+        ("a.ZST", Compression::Zstd),
+    ] {
+        let found = format(path(name), Some(JSONL)).unwrap();
+        assert_eq!(found, OutputFormat::Jsonl(expected), "{name}");
+    }
     assert_eq!(format(Destination::Stdout, None).unwrap(), JSONL);
     let stream = format(Destination::Stdout, Some(OutputFormat::Arrow));
     assert_eq!(stream.unwrap(), OutputFormat::Arrows);
