@@ -466,7 +466,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__compare)
-            opts="-k -p -q -v -h --with --sample --queries --differing --json --plot --vectors --provider --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-k -p -i -q -v -h --with --sample --queries --differing --json --plot --vectors --provider --storage-option --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -531,6 +531,38 @@ _embedctl() {
                     return 0
                     ;;
                 --storage-option)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --input-format)
+                    COMPREPLY=($(compgen -W "text file jsonl json openai-batch csv tsv parquet arrow" -- "${cur}"))
+                    return 0
+                    ;;
+                -i)
+                    COMPREPLY=($(compgen -W "text file jsonl json openai-batch csv tsv parquet arrow" -- "${cur}"))
+                    return 0
+                    ;;
+                --csv-delimiter)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --csv-quote)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --csv-escape)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --csv-null)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --text-field)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --text-column)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2100,7 +2132,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__search)
-            opts="-k -o -f -m -p -q -v -h --top --queries --like-row --where --json --output --output-format --force --model --prompt --prompt-name --task --vectors --provider --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-k -o -f -m -p -i -q -v -h --top --queries --like-row --where --json --output --output-format --force --model --prompt --prompt-name --task --vectors --provider --storage-option --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2214,6 +2246,38 @@ _embedctl() {
                     return 0
                     ;;
                 --storage-option)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --input-format)
+                    COMPREPLY=($(compgen -W "text file jsonl json openai-batch csv tsv parquet arrow" -- "${cur}"))
+                    return 0
+                    ;;
+                -i)
+                    COMPREPLY=($(compgen -W "text file jsonl json openai-batch csv tsv parquet arrow" -- "${cur}"))
+                    return 0
+                    ;;
+                --csv-delimiter)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --csv-quote)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --csv-escape)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --csv-null)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --text-field)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --text-column)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

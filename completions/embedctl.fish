@@ -342,6 +342,20 @@ xnnpack\t''
 migraphx\t''
 rten\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l storage-option -d 'Setting of the object stores, such as aws_region=eu-west-1; may be repeated' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
+file\t'A file is a record, with its name as id; of folders, .txt, .md, .markdown, .rst and HTML'
+jsonl\t'A line is a JSON object'
+json\t'An array of JSON objects, or a JSON object on each line'
+openai-batch\t'A batch file of OpenAI\'s API: custom_id, and the texts in body.input'
+csv\t'Comma-separated values with a header'
+tsv\t'Tab-separated values with a header'
+parquet\t'Apache Parquet'
+arrow\t'Apache Arrow: a file, or a stream'"
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l csv-delimiter -d 'Character that separates CSV fields, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l csv-quote -d 'Quote around CSV fields; none: quotes are ordinary characters [default: \'"\']' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l csv-escape -d 'Escape character of CSV, such as \'\\\'' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l csv-null -d 'CSV field that is null, such as \'\\N\', NULL or \'\' [default: no field is null]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l text-field -l text-column -d 'Field or column that holds the text; nested as a.b' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
@@ -382,6 +396,20 @@ xnnpack\t''
 migraphx\t''
 rten\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand compare" -l storage-option -d 'Setting of the object stores, such as aws_region=eu-west-1; may be repeated' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand compare" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
+file\t'A file is a record, with its name as id; of folders, .txt, .md, .markdown, .rst and HTML'
+jsonl\t'A line is a JSON object'
+json\t'An array of JSON objects, or a JSON object on each line'
+openai-batch\t'A batch file of OpenAI\'s API: custom_id, and the texts in body.input'
+csv\t'Comma-separated values with a header'
+tsv\t'Tab-separated values with a header'
+parquet\t'Apache Parquet'
+arrow\t'Apache Arrow: a file, or a stream'"
+complete -c embedctl -n "__fish_embedctl_using_subcommand compare" -l csv-delimiter -d 'Character that separates CSV fields, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand compare" -l csv-quote -d 'Quote around CSV fields; none: quotes are ordinary characters [default: \'"\']' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand compare" -l csv-escape -d 'Escape character of CSV, such as \'\\\'' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand compare" -l csv-null -d 'CSV field that is null, such as \'\\N\', NULL or \'\' [default: no field is null]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand compare" -l text-field -l text-column -d 'Field or column that holds the text; nested as a.b' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand compare" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"

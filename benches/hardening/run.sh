@@ -2,7 +2,7 @@
 # Every attack on this program by one command, with a summary at the end: damaged inputs, models and settings from
 # seeds; hostile Hubs, lock files, folders and environments; faults at every operation on a file; files that the
 # system refuses to replace; links of other users, hostile redirects, parts and outputs that were exchanged, streams
-# that expand without an end; jobs that are killed, alone and three at once, in folders, in shards and on two object
+# that expand without an end; files of models that nest, grow or take for ever; clients of the server; jobs that are killed, alone and three at once, in folders, in shards and on two object
 # stores; disks, folders and stores that fail; every triple of values of the options about rows and columns, against a
 # second implementation (tests/crossings).
 #
@@ -51,8 +51,11 @@ skipped() { printf '%-8s %-7s %5d s  %s\n' "$1" skipped 0 "$2"; }
 
 # Breaks that were found, each as a test.
 breaks() {
-    cargo test --locked --workspace --lib -- reach:: agents:: atomic:: expansion:: proven_tests:: two_runs_tests:: secrets &&
-        cargo test --locked --workspace --test cli -- links:: untrusted:: outside:: jobs_proven:: weights:: terminal:: config::
+    cargo test --locked --workspace --lib -- reach:: agents:: atomic:: expansion:: proven_tests:: two_runs_tests:: secrets \
+        torch_file_tests:: chat:: bounded:: refused:: files_of_other_programs an_empty_variable &&
+        cargo test --locked --workspace --test cli -- links:: untrusted:: outside:: jobs_proven:: weights:: terminal:: config:: \
+            hostile:: faults:: what_postgresql_refuses a_table_of_many_columns &&
+        cargo test --locked -p embedctl-serve --test http
 }
 
 # Kills of runs that write to a store: one run, three of one output, three shards.

@@ -314,6 +314,22 @@ impl State {
         Ok(faults.collect())
     }
 
+    /// What was written and is not all here: parts that are missing between others, that the end of a shard counts, or that the
+    /// manifest names, in sentences. What no run has written yet is none of them ([`State::faults`] has it, too).
+    ///
+    /// # Errors
+    /// If the manifest cannot be read.
+    pub fn losses(&self, storage: &dyn SharedFolder) -> Result<Vec<String>> {
+        let shards: BTreeSet<u32> = (self.parts.keys().map(|part| part.0))
+            .chain(self.ends.keys().copied())
+            .collect();
+        let mut losses: Vec<String> = (shards.into_iter())
+            .flat_map(|shard| self.faults_of(shard))
+            .collect();
+        losses.extend(self.missing_parts(storage)?);
+        Ok(losses)
+    }
+
     /// Whether the output is complete but its manifest is missing or damaged.
     ///
     /// # Errors

@@ -105,8 +105,15 @@ impl RunTally {
         }
         if self.without_tokens > 0 {
             notes.push(format!(
-                "{} texts have no tokens; their vectors come from pooling an empty sequence",
-                self.without_tokens
+                "{} no tokens; {} pooling an empty sequence",
+                match self.without_tokens {
+                    1 => "1 text has".to_owned(),
+                    texts => format!("{texts} texts have"),
+                },
+                match self.without_tokens {
+                    1 => "its vector comes from",
+                    _ => "their vectors come from",
+                }
             ));
         }
         notes

@@ -99,6 +99,7 @@ impl Corpus {
             let fields = match texts {
                 Some(texts) => RowFields {
                     id: None,
+                    chunk: None,
                     text: texts.get(place).cloned(),
                 },
                 None => fields.remove(&row).unwrap_or_default(),

@@ -12,7 +12,7 @@ use super::agreement::{Cosines, NeighbourAgreement, cosines};
 use super::corpus::Corpus;
 use super::decoder::Decoder;
 use super::derived::{DerivedForm, cut};
-use super::matching::sampled;
+use super::matching::{TextAgreement, sampled};
 use super::nearest::{TakeStored, nearest};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
@@ -30,6 +30,24 @@ pub struct ComparisonOptions {
     pub differing: usize,
 }
 
+impl ComparisonOptions {
+    /// The depths that leave a row out of `rows`, and those that do not: the nearest of a depth that takes all rows are the
+    /// same ones in every output. `by_rows`: queries are rows, which do not find themselves.
+    fn depths_below(&self, rows: usize, by_rows: bool) -> Result<(Vec<usize>, Vec<usize>)> {
+        let found = rows - usize::from(by_rows && rows > 0);
+        let (below, of_all): (Vec<usize>, Vec<usize>) =
+            self.depths.iter().partition(|depth| **depth < found);
+        match below.is_empty() {
+            true => Err(Error::usage(format!(
+                "there are {found} rows to find, and the nearest {} are all of them in any output",
+                self.depths.iter().min().copied().unwrap_or(1)
+            ))
+            .with_remedy("compare more rows, or fewer of the nearest with -k")),
+            false => Ok((below, of_all)),
+        }
+    }
+}
+
 /// How two or more outputs of the same texts differ.
 #[derive(Debug, Clone, Serialize)]
 pub struct OutputComparison {
@@ -41,6 +59,8 @@ pub struct OutputComparison {
     pub queries: usize,
     /// Whether these are rows of the outputs, and no queries from outside.
     pub queries_are_rows: bool,
+    /// Numbers of nearest rows that were asked for and not compared: no fewer than all that can be found.
+    pub depths_of_all: Vec<usize>,
     /// Each other output or form.
     pub others: Vec<ComparedWith>,
 }
@@ -71,6 +91,9 @@ pub struct ComparedWith {
     pub neighbours: NeighbourAgreement,
     /// The cosines of each row's two vectors, where these have one width.
     pub cosines: Option<Cosines>,
+    /// Whether rows of the same id have the same text, where both outputs hold their texts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub texts: Option<TextAgreement>,
 }
 
 /// Queries that come from outside: their texts, and their vectors by the model of each output.
@@ -137,7 +160,8 @@ impl Corpus {
             true => cut(&own, other.dimensions),
             false => others,
         };
-        let most = options.depths.iter().copied().max().unwrap_or(1);
+        let (depths, depths_of_all) = options.depths_below(pairs.len(), sample.is_some())?;
+        let most = depths.iter().copied().max().unwrap_or(1);
         let is_common = |row: u64| pairs.contains_key(&row);
         let own_found = self.neighbours(&own, most, sample.as_deref(), &is_common, cancel)?;
         let other_sample: Option<Vec<u64>> =
@@ -155,15 +179,17 @@ impl Corpus {
                 &found,
                 sample.as_deref(),
                 queries.map(|queries| &queries.texts[..]),
-                &options.depths,
+                &depths,
                 options.differing,
             )?,
+            texts: self.text_agreement(other, &pairs)?,
         };
         Ok(OutputComparison {
             reference: self.described(&own_rows),
             rows: pairs.len() as u64,
             queries: own.len(),
             queries_are_rows: sample.is_some(),
+            depths_of_all,
             others: vec![with],
         })
     }
@@ -204,7 +230,9 @@ impl Corpus {
             (None, Some(rows)) => self.gather(&rows.iter().copied().collect(), cancel)?,
             (None, None) => return Err(Error::internal("neither queries nor rows")),
         };
-        let most = options.depths.iter().copied().max().unwrap_or(1);
+        let (depths, depths_of_all) =
+            options.depths_below(inventory.rows.len(), sample.is_some())?;
+        let most = depths.iter().copied().max().unwrap_or(1);
         let own_found = self.neighbours(&own, most, sample.as_deref(), &|_| true, cancel)?;
         let is_normalized = self.identity.settings.normalized == Some(true);
         let mut others = Vec::with_capacity(forms.len());
@@ -244,9 +272,10 @@ impl Corpus {
                     &found,
                     sample.as_deref(),
                     queries.map(|queries| &queries.texts[..]),
-                    &options.depths,
+                    &depths,
                     options.differing,
                 )?,
+                texts: None,
             });
         }
         Ok(OutputComparison {
@@ -254,6 +283,7 @@ impl Corpus {
             rows: inventory.rows.len() as u64,
             queries: own.len(),
             queries_are_rows: sample.is_some(),
+            depths_of_all,
             others,
         })
     }

@@ -5,18 +5,18 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::decoder::Decoder;
+use super::files::{CorpusFile, CorpusFiles};
 use super::nearest::{Neighbour, TakeStored, count_from_zero, nearest};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Place, Result};
 use crate::identity::VectorIdentity;
-use crate::job::State;
 use crate::model::VectorKind;
 use crate::output::{
-    self, ChosenVectors, Dtype, FormColumns, MatrixRows, OutputFormat, RowForm, TemporaryVectors,
+    self, ChosenVectors, Dtype, FormColumns, MatrixRows, RowForm, TemporaryVectors,
 };
 use crate::record::{RowVector, RowVectors};
 use crate::setting::{DTYPE, SPARSE_TOKENS, VECTORS};
-use crate::storage::{Location, Readable, Storage};
+use crate::storage::{Location, Storage};
 
 /// Takes a vector of the column: the number of its row, the type of its elements, and these.
 type TakeColumn<'a> = dyn FnMut(u64, Dtype, &[f32]) -> Result<()> + 'a;
@@ -27,6 +27,8 @@ pub struct Corpus {
     /// How it is called in messages.
     pub(super) name: String,
     pub(super) files: Vec<CorpusFile>,
+    /// What a run has still to write of it.
+    pub unfinished: Option<String>,
     pub(super) made: Value,
     pub(super) identity: VectorIdentity,
     /// The kind of vectors that is compared, and whether a row has others.
@@ -42,15 +44,6 @@ pub struct Corpus {
     pub(super) dimensions: Option<usize>,
 }
 
-/// One of its files.
-#[derive(Debug)]
-pub(super) struct CorpusFile {
-    pub file: Readable,
-    pub format: OutputFormat,
-    /// The rows before it, of a folder's parts.
-    pub first: u64,
-}
-
 impl Corpus {
     /// Opens a file, a folder of parts, or an address. `kinds` are the kinds of vectors that are asked for.
     ///
@@ -63,18 +56,7 @@ impl Corpus {
             Error::usage(format!("{name}: it has no provenance, in it or beside it, so the model of its vectors is unknown"))
                 .with_remedy("name a file that embedctl has written, or a folder of its parts")
         };
-        let files = match location.is_folder() {
-            true => parts(&location, storage)?,
-            false => {
-                let file = location.read(storage)?;
-                let format = output::format_of(&file)?;
-                vec![CorpusFile {
-                    file,
-                    format,
-                    first: 0,
-                }]
-            }
-        };
+        let CorpusFiles { files, unfinished } = CorpusFiles::find(&name, &location, storage)?;
         let empty = || {
             Error::usage(format!(
                 "{name}: it holds no vector, so there is nothing to find"
@@ -114,6 +96,7 @@ impl Corpus {
         Ok(Self {
             name,
             files,
+            unfinished,
             made,
             kind,
             has_several: count > 1,
@@ -442,30 +425,6 @@ fn from_zero<'a>(dtype: Dtype, stored: &'a [f32], room: &'a mut Vec<f32>) -> &'a
     room.extend_from_slice(stored);
     count_from_zero(room);
     room
-}
-
-/// The parts of a folder.
-fn parts(location: &Location, storage: Option<&Storage>) -> Result<Vec<CorpusFile>> {
-    let folder = location.folder(storage)?;
-    let state = State::read(folder.as_ref(), None)?;
-    let mut files = Vec::with_capacity(state.parts.len());
-    let mut first = 0;
-    for part in state.parts.values() {
-        let file = folder.open(&part.file)?;
-        // A folder has more parts than a process may have open files.
-        file.bytes.close();
-        let format = OutputFormat::from_path(file.path())
-            .ok_or_else(|| Error::internal(format!("a part without a format: {}", part.file)))?;
-        if part.info.rows > 0 {
-            files.push(CorpusFile {
-                file,
-                format,
-                first,
-            });
-        }
-        first += part.info.rows;
-    }
-    Ok(files)
 }
 
 /// The kind of vectors that is compared, its number among the output's, and how many it has.

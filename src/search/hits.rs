@@ -8,10 +8,13 @@ use embedctl_data::IdTexts;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::corpus::{Corpus, CorpusFile};
+use super::corpus::Corpus;
+use super::files::CorpusFile;
 use super::wanted_lines::{WantedLines, WantedRows};
 use crate::error::{Error, Result};
-use crate::input::{InputFormat, InputOptions, InputRange, Part, RecordReader, Share, Source};
+use crate::input::{
+    InputFormat, InputOptions, InputRange, Keep, Part, RecordReader, Share, Source,
+};
 use crate::output::{OutputFormat, ROWS, RowTexts};
 use crate::record::{Origin, RecordFields, Window};
 
@@ -20,6 +23,12 @@ const MAX_ROW_BYTES: usize = 64 << 20;
 
 /// The column of ids, where nothing else has its name.
 const ID: &str = "id";
+
+/// The column of a chunk's number.
+const CHUNK: &str = "chunk";
+
+/// Stands between a text's id and the number of a chunk.
+const CHUNK_MARK: char = '#';
 
 /// The ending of files of lines, one for each row.
 const LINES: &str = ".jsonl";
@@ -32,6 +41,9 @@ const FEW_ROWS: usize = 64;
 pub struct RowFields {
     /// Its id, if it has one.
     pub id: Option<Value>,
+    /// The number of the chunk in its text, from 0, where rows are chunks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chunk: Option<u64>,
     /// Its text, if it was kept.
     pub text: Option<String>,
 }
@@ -43,6 +55,16 @@ impl RowFields {
         Some(match self.id.as_ref()? {
             Value::String(id) => id.clone(),
             other => other.to_string(),
+        })
+    }
+
+    /// The id for people: of a chunk with its number, as `--like-row` takes it.
+    #[must_use]
+    pub fn shown_id(&self) -> Option<String> {
+        let id = self.id_text()?;
+        Some(match self.chunk {
+            Some(chunk) => format!("{id}{CHUNK_MARK}{chunk}"),
+            None => id,
         })
     }
 }
@@ -65,7 +87,7 @@ pub struct Hit {
     pub score: f32,
 }
 
-/// Hits as a table: `query_id`, `query`, `rank`, `id`, `row`, `score`.
+/// Hits as a table: `query_id`, `query`, `rank`, `id`, `chunk` (where rows are chunks), `row`, `score`.
 ///
 /// # Errors
 /// If there are too many for a table.
@@ -77,15 +99,20 @@ pub fn table(hits: &[Hit]) -> Result<RecordBatch> {
         Arc::new(UInt64Array::from_iter_values(hits.iter().map(of)))
     };
     let scores = Float32Array::from_iter_values(hits.iter().map(|hit| hit.score));
-    RecordBatch::try_from_iter([
+    let mut columns = vec![
         ("query_id", texts(&|hit| Some(hit.query_id.clone()))),
         ("query", texts(&|hit| Some(hit.query.clone()))),
         ("rank", numbers(&|hit| hit.rank)),
         ("id", texts(&|hit| hit.fields.id_text())),
-        ("row", numbers(&|hit| hit.row)),
-        ("score", Arc::new(scores)),
-    ])
-    .map_err(|error| Error::internal(format!("hits as a table: {error}")))
+    ];
+    if hits.iter().any(|hit| hit.fields.chunk.is_some()) {
+        let chunks: UInt64Array = hits.iter().map(|hit| hit.fields.chunk).collect();
+        columns.push((CHUNK, Arc::new(chunks)));
+    }
+    columns.push(("row", numbers(&|hit| hit.row)));
+    columns.push(("score", Arc::new(scores)));
+    RecordBatch::try_from_iter(columns)
+        .map_err(|error| Error::internal(format!("hits as a table: {error}")))
 }
 
 impl Corpus {
@@ -116,29 +143,56 @@ impl Corpus {
         Ok(found)
     }
 
-    /// The number of the first row with that id.
+    /// The number of the first row with that id; of a chunk, also `ID#NUMBER`.
     ///
     /// # Errors
     /// If there is none, or ids are not in the output.
     pub fn row_of(&self, id: &str) -> Result<u64> {
+        let of_chunk = id.rsplit_once(CHUNK_MARK).filter(|_| self.has_chunks());
+        let of_chunk = of_chunk.and_then(|(text, chunk)| Some((text, chunk.parse().ok()?)));
+        let whole = self.row_with((id, None))?;
+        let row = match (whole, of_chunk) {
+            (None, Some((text, chunk))) => self.row_with((text, Some(chunk)))?,
+            (whole, _) => whole,
+        };
+        row.ok_or_else(|| {
+            Error::usage(format!("{}: no row has the id {id:?}", self.name)).with_remedy(match self
+                .has_ids()
+            {
+                true => "name one of the ids in the output",
+                false => "embed with ids: the output has none",
+            })
+        })
+    }
+
+    /// Whether ids and texts can be read back, if the output holds them.
+    #[must_use]
+    pub fn has_readable_texts(&self) -> bool {
+        let mut files = self.files.iter();
+        files.all(|file| file.format.facts().row_texts != RowTexts::Nowhere)
+    }
+
+    /// Whether rows have ids.
+    fn has_ids(&self) -> bool {
+        self.made["id"] != "none"
+    }
+
+    fn row_with(&self, (id, chunk): (&str, Option<u64>)) -> Result<Option<u64>> {
         // In lines that others have written, an id may be written in another way.
         for wanted in [WantedRows::Holding(id), WantedRows::All] {
             for (file, _) in self.files_with_ends() {
                 let mut found = None;
                 self.rows_of(file, &wanted, &mut |rows| {
-                    found = rows.with_id(id);
+                    found = rows.with_id(id, chunk);
                     found.is_none()
                 })?;
                 file.file.bytes.close();
                 if let Some(row) = found {
-                    return Ok(file.first + row);
+                    return Ok(Some(file.first + row));
                 }
             }
         }
-        Err(
-            Error::usage(format!("{}: no row has the id {id:?}", self.name))
-                .with_remedy("name one of the ids in the output"),
-        )
+        Ok(None)
     }
 
     /// The id of each row, in the order of the output; none where they are not to be had.
@@ -158,9 +212,14 @@ impl Corpus {
         Ok(found)
     }
 
+    /// Whether rows are chunks of texts.
+    fn has_chunks(&self) -> bool {
+        self.made.get("chunking").is_some_and(|it| !it.is_null())
+    }
+
     /// The field of the texts that were embedded, where they may have been kept.
     fn text_field(&self) -> Option<String> {
-        if self.made.get("chunking").is_some_and(|it| !it.is_null()) {
+        if self.has_chunks() {
             return Some("chunk_text".to_owned());
         }
         let field = self.made["text"].as_str().unwrap_or("text");
@@ -230,6 +289,13 @@ impl Corpus {
             let options = InputOptions {
                 format,
                 max_record_bytes: MAX_ROW_BYTES,
+                keep: match self.has_chunks() {
+                    true => vec![Keep {
+                        name: CHUNK.to_owned(),
+                        kind: None,
+                    }],
+                    false => Vec::new(),
+                },
                 ..texts
             };
             let source = Source::Object(lines.file.clone());
@@ -297,14 +363,22 @@ impl FileRows<'_> {
         Some(id).filter(|id| !id.is_null())
     }
 
+    fn chunk_of(fields: &RecordFields) -> Option<u64> {
+        serde_json::from_str(&fields.json(CHUNK)?).ok()
+    }
+
     /// Hands over the number of each row, and the way to its fields; false where `take` wants no more.
     fn for_each(&self, take: &mut dyn FnMut(u64, &dyn Fn() -> RowFields) -> bool) -> bool {
         let (window, options) = (self.window, self.options);
         let is_text = options.text_template.is_none();
         for (place, (text, origin)) in window.texts.iter().zip(window.origins()).enumerate() {
-            let fields = || RowFields {
-                id: self.id_of(&options.record_fields(&window.columns, place, text)),
-                text: is_text.then(|| text.to_owned()),
+            let fields = || {
+                let fields = options.record_fields(&window.columns, place, text);
+                RowFields {
+                    id: self.id_of(&fields),
+                    chunk: Self::chunk_of(&fields),
+                    text: is_text.then(|| text.to_owned()),
+                }
             };
             if !take(self.number(origin), &fields) {
                 return false;
@@ -314,6 +388,7 @@ impl FileRows<'_> {
         window.rejects().all(|reject| {
             let fields = || RowFields {
                 id: self.id_of(&reject.fields),
+                chunk: Self::chunk_of(&reject.fields),
                 text: None,
             };
             take(self.number(reject.origin), &fields)
@@ -331,6 +406,7 @@ impl FileRows<'_> {
         for reject in self.window.rejects() {
             let fields = RowFields {
                 id: self.id_of(&reject.fields),
+                chunk: Self::chunk_of(&reject.fields),
                 text: None,
             };
             if let Some(id) = fields.id_text() {
@@ -339,14 +415,26 @@ impl FileRows<'_> {
         }
     }
 
-    /// The number of the first row with that id.
-    fn with_id(&self, wanted: &str) -> Option<u64> {
+    /// The number of the first row with that id, and of that chunk where one is given.
+    fn with_id(&self, wanted: &str, chunk: Option<u64>) -> Option<u64> {
         let mut first: Option<u64> = None;
-        self.for_each_id(&mut |row, id| {
-            if id == wanted {
-                first = Some(first.map_or(row, |first| first.min(row)));
+        let mut add = |row: u64| first = Some(first.map_or(row, |first| first.min(row)));
+        match chunk {
+            None => self.for_each_id(&mut |row, id| {
+                if id == wanted {
+                    add(row);
+                }
+            }),
+            Some(_) => {
+                self.for_each(&mut |row, fields| {
+                    let fields = fields();
+                    if fields.chunk == chunk && fields.id_text().as_deref() == Some(wanted) {
+                        add(row);
+                    }
+                    true
+                });
             }
-        });
+        }
         first
     }
 }

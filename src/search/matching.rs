@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
 
 use embedctl_common::vectors::RowVectors;
+use serde::Serialize;
 
 use super::corpus::Corpus;
 use crate::cancel::CancelToken;
@@ -61,6 +62,29 @@ impl Corpus {
         Ok(pairs)
     }
 
+    /// Whether the first rows of `pairs` have the same text in both; `None` where one does not hold texts.
+    ///
+    /// # Errors
+    /// If one cannot be read.
+    pub(super) fn text_agreement(
+        &self,
+        other: &Self,
+        pairs: &BTreeMap<u64, u64>,
+    ) -> Result<Option<TextAgreement>> {
+        let some = || pairs.iter().take(COMPARED_TEXTS);
+        let own = self.fields(&some().map(|(own, _)| *own).collect())?;
+        let others = other.fields(&some().map(|(_, other)| *other).collect())?;
+        let texts = some().filter_map(|(row, partner)| {
+            let text = own.get(row)?.text.as_ref()?;
+            Some(text == others.get(partner)?.text.as_ref()?)
+        });
+        let same: Vec<bool> = texts.collect();
+        Ok((!same.is_empty()).then(|| TextAgreement {
+            compared: same.len(),
+            different: same.iter().filter(|same| !**same).count(),
+        }))
+    }
+
     /// The numbers of these rows' vectors, in the order of the output.
     pub(super) fn gather(&self, rows: &BTreeSet<u64>, cancel: &CancelToken) -> Result<RowVectors> {
         let mut found: Option<RowVectors> = None;
@@ -93,6 +117,18 @@ impl Corpus {
         }
         Ok(ordered)
     }
+}
+
+/// Rows whose texts are compared: so many are read one by one.
+const COMPARED_TEXTS: usize = 64;
+
+/// Whether rows of the same id have the same text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct TextAgreement {
+    /// Rows whose texts were compared.
+    pub compared: usize,
+    /// Those with two texts.
+    pub different: usize,
 }
 
 /// So many of the rows, the same ones each time, spread over all of them whatever their order means.

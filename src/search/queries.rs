@@ -5,10 +5,9 @@ use crate::Embedder;
 use crate::cancel::CancelToken;
 use crate::engine::{EngineOptions, Resolved};
 use crate::error::{Error, Result};
-use crate::inspect::{QUERY_PROMPT, RecordedModel, same_model};
+use crate::inspect::{QUERY_PROMPT, QueryPrompt, RecordedModel, query_task, same_model};
 use crate::model::{ModelOptions, TextRole, TextTask, VectorKind};
 use crate::record::RowVectors;
-use crate::setting::PROMPT;
 
 /// The model that embeds queries.
 pub struct QueryModel {
@@ -17,6 +16,16 @@ pub struct QueryModel {
     pub prompt: String,
     /// What the user should know of it.
     pub warning: Option<String>,
+}
+
+/// The vectors of queries.
+pub struct EmbeddedQueries {
+    /// One for each query.
+    pub vectors: RowVectors,
+    /// Queries of which the model takes only the beginning.
+    pub truncated: usize,
+    /// The most tokens that it takes.
+    pub limit: usize,
 }
 
 impl Corpus {
@@ -64,35 +73,37 @@ impl Corpus {
             // One column is compared.
             asked.dimensions = self.dimensions.into_iter().collect();
         }
-        let is_asked = given.prompt.is_some() || given.prompt_name.is_some();
-        let mut warning = None;
+        let of_texts = asked.text_task.clone();
+        asked.text_task = match &given.text_task {
+            Some(task) => Some(task.clone()),
+            None => query_task(&own.with_settings(&asked))?,
+        };
         if let Some(TextTask::Role(_)) = &asked.text_task {
-            // A role has a prompt of its own.
-            asked.text_task = Some(TextTask::Role(TextRole::Query));
-            asked.prompt = None;
-            if !self.kind.is_one_per_row() {
-                // Queries have a length of their own.
-                asked.max_length = None;
+            // Queries have a length of their own.
+            asked.max_length = match self.kind.is_one_per_row() {
+                true => length_that_was_asked_for(&own)?,
+                false => None,
+            };
+            if asked.text_task == Some(TextTask::Role(TextRole::Query)) {
+                // It keeps all of its vectors.
+                asked.pool_factor = None;
             }
         }
-        if let Some(task) = &given.text_task {
-            asked.text_task = Some(task.clone());
-            asked.prompt = None;
-        }
+        let is_asked = given.prompt.is_some() || given.prompt_name.is_some();
+        let mut warning = None;
         if is_asked {
             asked.prompt.clone_from(&given.prompt);
             asked.prompt_name.clone_from(&given.prompt_name);
-        } else if self.kind == VectorKind::Dense && given.text_task.is_none() {
+        } else if of_texts != asked.text_task && (of_texts.is_some() || given.text_task.is_some()) {
+            // A task has a prompt of its own.
+            asked.prompt = None;
+        } else {
             let config = own.open_files()?.config;
-            if config.prompts.by_name.contains_key(QUERY_PROMPT) {
+            let prompt = QueryPrompt::of(&config, asked.text_task.as_ref());
+            warning = prompt.warning();
+            if prompt == QueryPrompt::OfModel {
                 asked.prompt = None;
                 asked.prompt_name = Some(QUERY_PROMPT.to_owned());
-            } else if !config.prompt.is_empty() {
-                warning = Some(format!(
-                    "queries get the prompt of the output's texts, {:?}, since the model has none named `{QUERY_PROMPT}`: \
-                     give theirs with {PROMPT}, or the same one if that is meant",
-                    config.prompt
-                ));
             }
         }
         let embedder = Embedder::open(own.with_settings(&asked), cancel)?;
@@ -105,16 +116,35 @@ impl Corpus {
     }
 }
 
+/// The most tokens of a row, where the user once named it: what is as in the model's files is left to them.
+fn length_that_was_asked_for(own: &Resolved) -> Result<Option<usize>> {
+    let by_itself = ModelOptions {
+        max_length: None,
+        ..own.model().clone()
+    };
+    let usual = own
+        .with_settings(&by_itself)
+        .open_files()?
+        .config
+        .max_length;
+    Ok(own.model().max_length.filter(|own| *own != usual))
+}
+
 impl QueryModel {
     /// The vectors of queries.
     ///
     /// # Errors
     /// If one cannot be embedded.
-    pub fn embed(&mut self, queries: &[String]) -> Result<RowVectors> {
-        let rows = self.embedder.embed_rows(queries)?;
-        match rows {
+    pub fn embed(&mut self, queries: &[String]) -> Result<EmbeddedQueries> {
+        let texts = queries.iter().collect();
+        let truncated = self.embedder.tokenize(&texts).truncated();
+        match self.embedder.embed_rows(queries)? {
             RowVectors::Several(_) => Err(Error::internal("queries of several kinds of vectors")),
-            rows => Ok(rows),
+            vectors => Ok(EmbeddedQueries {
+                vectors,
+                truncated,
+                limit: self.embedder.model().config.max_length,
+            }),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::engine::{EngineInfo, EngineOptions, LoadedModel, Resolved};
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{self, VectorIdentity};
 use crate::input::{InputOptions, Source};
-use crate::inspect::{self, QUERY_PROMPT, RecordedModel, Verification};
+use crate::inspect::{self, QUERY_PROMPT, QueryPrompt, RecordedModel, Verification, query_task};
 use crate::job::State;
 use crate::model::{ModelOptions, TextTask, VectorKind};
 use crate::output::{self, Dtype};
@@ -36,19 +36,9 @@ pub struct LikeFile {
     /// The model that makes the output's own vectors, where the server's are not the same.
     reference: Option<Resolved>,
     /// Where the user named no prompt for queries: what is done about the output's own one.
-    unasked: DefaultQueryPrompt,
-}
-
-/// The prompt of queries where none was asked for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-enum DefaultQueryPrompt {
-    /// The output's texts have none, or the one for queries.
-    #[default]
-    Same,
-    /// The output's texts have another one than the model's for queries, which is taken.
-    OfModel,
-    /// The output's texts have this one, and the model names none for queries.
-    OfOutput(String),
+    unasked: QueryPrompt,
+    /// The model's task for queries, where the output's texts have another one and the user named none.
+    other_task: Option<TextTask>,
 }
 
 /// What the user gave for queries, in place of the output's.
@@ -128,7 +118,8 @@ impl LikeFile {
             identity,
             queries: QuerySettings::default(),
             reference: None,
-            unasked: DefaultQueryPrompt::default(),
+            unasked: QueryPrompt::default(),
+            other_task: None,
         })
     }
 
@@ -202,7 +193,8 @@ impl LikeFile {
     pub fn settle(&mut self, resolved: &Resolved) -> Result<Resolved> {
         let own = RecordedModel::settled(&self.made, resolved)?;
         self.unasked = self.unasked_prompt(&own)?;
-        if self.unasked == DefaultQueryPrompt::OfModel {
+        self.other_task = self.unasked_task(&own)?;
+        if self.unasked == QueryPrompt::OfModel {
             self.queries.prompt_name = Some(QUERY_PROMPT.to_owned());
         }
         if self.queries.is_empty() {
@@ -236,29 +228,39 @@ impl LikeFile {
 
     /// The prompt that queries have by themselves. A prompt for documents is not one for queries, so the output's own one is
     /// not taken without a word.
-    fn unasked_prompt(&self, own: &Resolved) -> Result<DefaultQueryPrompt> {
+    fn unasked_prompt(&self, own: &Resolved) -> Result<QueryPrompt> {
         let is_asked = self.queries.has_prompt() || self.queries.task.is_some();
         if is_asked || self.identity.settings.scores.is_some() {
-            return Ok(DefaultQueryPrompt::Same);
+            return Ok(QueryPrompt::Same);
         }
         let config = own.open_files()?.config;
-        Ok(match config.prompts.by_name.get(QUERY_PROMPT) {
-            _ if config.prompt.is_empty() => DefaultQueryPrompt::Same,
-            Some(prompt) if *prompt == config.prompt => DefaultQueryPrompt::Same,
-            Some(_) => DefaultQueryPrompt::OfModel,
-            None => DefaultQueryPrompt::OfOutput(config.prompt),
+        // The server's own texts may be such as the output's, which have none.
+        Ok(match config.prompt.is_empty() {
+            true => QueryPrompt::Same,
+            false => QueryPrompt::of(&config, own.model().text_task.as_ref()),
         })
     }
 
-    /// What the user should know of the prompt of queries.
+    /// The task that the model has for queries, where it is another one than the texts' and nothing was asked for.
+    fn unasked_task(&self, own: &Resolved) -> Result<Option<TextTask>> {
+        let is_asked = self.queries.has_prompt() || self.queries.task.is_some();
+        match &own.model().text_task {
+            Some(own_task) if !is_asked && self.identity.settings.scores.is_none() => {
+                Ok(query_task(own)?.filter(|task| task != own_task))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// What the user should know of the prompt and the task of queries.
     pub(super) fn warning(&self) -> Option<String> {
-        let DefaultQueryPrompt::OfOutput(prompt) = &self.unasked else {
-            return None;
-        };
-        Some(format!(
-            "queries get the prompt of the output's texts, {prompt:?}, since the model has none named `{QUERY_PROMPT}`: give \
-             theirs with {PROMPT}, or the same one if that is meant"
-        ))
+        match &self.other_task {
+            Some(task) => Some(format!(
+                "queries get the task of the output's texts; {TASK} {} gives them theirs",
+                task.name()
+            )),
+            None => self.unasked.warning(),
+        }
     }
 
     /// Refuses a server whose vectors would not mix with the output's; notes on differences that the user wanted or that do
@@ -296,7 +298,7 @@ impl LikeFile {
         notes.extend(self.identity.differences(now).iter().filter_map(|it| {
             let setting = self.queries.setting_of(&it.key)?;
             Some(match self.unasked {
-                DefaultQueryPrompt::OfModel if it.key == "prompt" => format!(
+                QueryPrompt::OfModel if it.key == "prompt" => format!(
                     "{it}: queries get the model's prompt `{QUERY_PROMPT}`; {setting} gives them another one"
                 ),
                 _ => format!("{it}: {setting} was given for queries"),
@@ -389,7 +391,7 @@ impl LikeFile {
             return Ok(None);
         }
         let takes_prompt =
-            !served.form.is_sparse() && !queries.has_prompt() && queries.task.is_none();
+            !queries.has_prompt() && queries.task.is_none() && self.other_task.is_none();
         let has_query_prompt = takes_prompt && served.prompts.contains_key(QUERY_PROMPT);
         LikeRows::open(&self.path, queries.kind, has_query_prompt)
     }

@@ -105,6 +105,7 @@ impl ServedCorpus for LikeRows {
             CorpusRow {
                 row: hit.row,
                 id: fields.id,
+                chunk: fields.chunk,
                 text: fields.text,
                 score: hit.score,
             }

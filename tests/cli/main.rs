@@ -55,6 +55,7 @@ mod rooms;
 mod sandbox;
 mod score;
 mod search;
+mod search_inputs;
 mod streams;
 #[cfg(unix)]
 #[path = "../support/terminal.rs"]

@@ -66,6 +66,8 @@ impl From<Setting> for SetBy {
     }
 }
 
+/// `allow-host`.
+pub const ALLOW_HOST: Setting = Setting::long("allow-host");
 /// `api-key-file`.
 pub const API_KEY_FILE: Setting = Setting::long("api-key-file");
 /// `baseline`.

@@ -64,6 +64,7 @@ impl App {
         (notify, reach): (Notify, Reach),
     ) -> Self {
         let has_keys = options.keys.is_some();
+        let shows_rows = options.shows_rows_to(reach);
         Self {
             model,
             queue,
@@ -76,7 +77,7 @@ impl App {
             notify,
             answers: Arc::default(),
             is_private: reach == Reach::Loopback && !has_keys,
-            shows_rows: reach != Reach::Network || has_keys,
+            shows_rows,
             searching: Arc::new(Semaphore::new(1)),
             requests: AtomicUsize::new(0),
             idle: Wakeup::new(),

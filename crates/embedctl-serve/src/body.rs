@@ -329,7 +329,11 @@ pub(crate) fn check_head(headers: &HeaderMap, most: usize) -> Result<(), ApiErro
     let kind = headers.get(header::CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
-    if !kind.eq_ignore_ascii_case("application/json") {
+    let is = |name: &str| kind.eq_ignore_ascii_case(name);
+    // `curl -d` says so of any body. A page of another site can say so, too, without being asked for leave, and a browser
+    // then sends that page's origin along.
+    let is_unnamed = kind.is_empty() || is("application/x-www-form-urlencoded");
+    if !is("application/json") && (!is_unnamed || headers.contains_key(header::ORIGIN)) {
         let reason = "the body must be JSON: send the header `Content-Type: application/json`";
         return Err(ApiError::new(ApiRefusal::MediaType, reason));
     }

@@ -12,6 +12,7 @@ use axum::response::Response;
 
 use crate::answer::{ApiError, ApiRefusal};
 use crate::options::ServerOptions;
+use embedctl_common::setting::{ALLOW_HOST, API_KEY_FILE};
 
 /// How many seconds a browser may remember what it was allowed.
 const REMEMBERED: HeaderValue = HeaderValue::from_static("600");
@@ -32,7 +33,7 @@ pub(crate) fn check_host(head: &Parts, options: &ServerOptions) -> Result<(), Ap
             let shown: String = host.chars().take(100).collect();
             let reason = format!(
                 "this server takes requests to `localhost` and to addresses, not to {shown:?}: another site's page may have \
-                 made that name lead here; use 127.0.0.1, or have the server allow the host or ask for keys"
+                 made that name lead here; use 127.0.0.1, or start the server with {ALLOW_HOST} or with keys ({API_KEY_FILE})"
             );
             return Err(ApiError::new(ApiRefusal::Host, reason));
         }

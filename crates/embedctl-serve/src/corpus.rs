@@ -36,6 +36,9 @@ pub struct CorpusRow {
     pub row: u64,
     /// Its id, if it has one.
     pub id: Option<Value>,
+    /// The number of the chunk in its text, from 0, where rows are chunks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chunk: Option<u64>,
     /// Its text, if it was kept.
     pub text: Option<String>,
     /// How near it is.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::keys::ApiKeys;
+use crate::listen::{BoundListener, Reach};
 
 /// Limits and keys of a server.
 #[derive(Debug, Clone)]
@@ -34,6 +35,18 @@ pub struct ServerOptions {
     pub keys: Option<ApiKeys>,
     /// Whether each request is told as a [`Notice::Request`].
     pub tell_requests: bool,
+}
+
+impl ServerOptions {
+    /// Whether clients of this listener may read the rows of the output that the server is like.
+    #[must_use]
+    pub fn shows_rows(&self, listener: &BoundListener) -> bool {
+        self.shows_rows_to(listener.reach())
+    }
+
+    pub(crate) fn shows_rows_to(&self, reach: Reach) -> bool {
+        reach != Reach::Network || self.keys.is_some()
+    }
 }
 
 impl Default for ServerOptions {

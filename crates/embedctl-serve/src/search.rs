@@ -22,6 +22,7 @@ const USUAL: usize = 10;
 const MOST: usize = 1000;
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct SearchRequest {
     query: String,
     model: Option<String>,
@@ -59,6 +60,9 @@ pub(crate) async fn search(
         if !(1..=MOST).contains(&most) {
             let reason = format!("`k` must be from 1 to {MOST}");
             return Err(ApiError::invalid(reason).about("k"));
+        }
+        if request.query.trim().is_empty() {
+            return Err(ApiError::invalid("`query` is empty").about("query"));
         }
         let corpus = corpus(app)?;
         let prompt_name = request.prompt_name;

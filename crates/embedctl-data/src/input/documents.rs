@@ -13,10 +13,13 @@ const LISTED: usize = 100;
 
 /// The format of sources for which none was named, where all of them together tell it: they are documents, if the ending
 /// of each is that of one, and one at least is no `.txt`, whose lines are records by themselves. With `as_markdown` texts
-/// are cut at headings, so `.txt` is a document, too. A folder of documents is told by all files in it
+/// are cut at headings, so `.txt` is a document, too, and standard input alone is one. A folder of documents is told by all files in it
 /// ([`expand`](super::list::expand)).
 #[must_use]
 pub fn implied_format(sources: &[Source], as_markdown: bool) -> Option<InputFormat> {
+    if as_markdown && matches!(sources, [Source::Stdin]) {
+        return Some(InputFormat::File);
+    }
     let paths: Option<Vec<&Path>> = sources.iter().map(Source::path).collect();
     let are_documents = are_documents(paths?.into_iter(), as_markdown);
     are_documents.then_some(InputFormat::File)
@@ -112,9 +115,15 @@ mod tests {
             (&["a.md", "b.jsonl"], false, false),
             (&["a.md", "b"], false, false),
             (&["a.md", "-"], false, false),
-            (&["-"], false, false),
+            (&["-"], false, true),
         ] {
-            let sources: Vec<Source> = paths(names).into_iter().map(Source::from).collect();
+            let sources = paths(names)
+                .into_iter()
+                .map(|path| match path.as_os_str() == "-" {
+                    true => Source::Stdin,
+                    false => Source::from(path),
+                });
+            let sources: Vec<Source> = sources.collect();
             for (as_markdown, expected) in [(false, plain), (true, markdown)] {
                 let found = implied_format(&sources, as_markdown);
                 assert_eq!(found.is_some(), expected, "{names:?} {as_markdown}");

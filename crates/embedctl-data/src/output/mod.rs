@@ -21,7 +21,7 @@ pub use crate::writing::calibration::Calibration;
 pub use crate::writing::format::{Compression, OutputFacts, OutputFormat, RowTexts, VectorShape};
 pub use crate::writing::layout::OutputNames;
 pub use crate::writing::options::{Destination, OutputOptions, RunOutput, VectorType};
-pub use crate::writing::overlap::refuse_overlap;
+pub use crate::writing::overlap::{refuse_overlap, refuse_to_replace};
 pub use crate::writing::proof::SelfHashed;
 pub use crate::writing::quantize::{Dtype, Ranges};
 pub use crate::writing::refused::{RefusedValue, without_refused};

@@ -193,6 +193,18 @@ pub(crate) fn is_html(path: &Path) -> bool {
     has_ending(path, &HTML)
 }
 
+/// Whether these bytes are the start of HTML.
+pub(crate) fn begins_html(start: &[u8]) -> bool {
+    let start = start
+        .strip_prefix(b"\xef\xbb\xbf")
+        .unwrap_or(start)
+        .trim_ascii_start();
+    [&b"<!doctype html"[..], b"<html"].iter().any(|tag| {
+        let own = start.get(..tag.len());
+        own.is_some_and(|own| own.eq_ignore_ascii_case(tag))
+    })
+}
+
 /// Whether one of these is the ending of a path, behind which that of a compression may stand.
 fn has_ending(path: &Path, endings: &[&str]) -> bool {
     let (stem, _) = uncompressed(path);

@@ -1,7 +1,7 @@
 //! Sources: found and judged before any work, opened one at a time when their turn comes.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -356,8 +356,17 @@ impl Planned {
         let reader: Box<dyn Read + Send> = match self.format {
             InputFormat::Json => Box::new(ElementLines::new(reader, &self.name)),
             InputFormat::OpenAiBatch => Box::new(BatchLines::new(reader, &self.name)),
-            InputFormat::File if format::is_html(Path::new(&self.name)) => {
-                Box::new(PageText::new(reader, limit))
+            InputFormat::File => {
+                let path = Path::new(&self.name);
+                let mut reader = BufReader::new(reader);
+                // Only a name that says nothing leaves it to the content, as that of standard input does.
+                let is_page = format::is_html(path)
+                    || !format::is_document(path)
+                        && reader.fill_buf().is_ok_and(format::begins_html);
+                match is_page {
+                    true => Box::new(PageText::new(Box::new(reader), limit)),
+                    false => Box::new(reader),
+                }
             }
             _ => reader,
         };

@@ -9,6 +9,26 @@ use embedctl_common::atomic::with_ending;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{CALIBRATION, OUTPUT, REUSE, SetBy};
 
+/// Refuses to write `path`, which `option` names, where it is one of the files that are read, or lies in one of the folders.
+///
+/// # Errors
+/// If it is or does; the message names both.
+pub fn refuse_to_replace<'a>(
+    (option, path): (SetBy, &Path),
+    read: impl IntoIterator<Item = &'a Path>,
+) -> Result<()> {
+    let own = Identity::of_path(path);
+    let mut read = read.into_iter();
+    let Some(other) = read.find(|it| own.is(&Identity::of_path(it)) || own.is_inside(it)) else {
+        return Ok(());
+    };
+    let (shown, other) = (path.display(), other.display());
+    Err(Error::usage(format!(
+        "{option} {shown} is read, too, or lies in it: {other}"
+    ))
+    .with_remedy("write to another place"))
+}
+
 /// Refuses a run if two of its files are the same: the output, its sidecars, `others` that are written with it (with
 /// their options), inputs, the calibration, and an earlier output whose vectors are reused. Files are the same by
 /// name, through links of either kind, or as standard input or output. Also refuses `others` in a folder of parts that

@@ -92,6 +92,7 @@ impl ServedCorpus for FakeCorpus {
         let row = |row: u64| CorpusRow {
             row,
             id: (row > 0).then(|| json!(row * 10)),
+            chunk: None,
             text: (row > 0).then(|| format!("text {row}")),
             score: 1.0 - row as f32 / 4.0,
         };

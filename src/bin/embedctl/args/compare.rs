@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use embedctl::search::DerivedForm;
 
-use super::embed::StoreArgs;
+use super::embed::{RecordArgs, StoreArgs};
 use super::engine::ProviderArgs;
 use super::search::StoredKindArgs;
 use super::values::positive;
@@ -74,6 +74,9 @@ pub struct CompareArgs {
 
     #[command(flatten)]
     pub stores: StoreArgs,
+
+    #[command(flatten, next_help_heading = "File of queries")]
+    pub records: RecordArgs,
 }
 
 const EXAMPLES: &str = "\

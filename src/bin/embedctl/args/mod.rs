@@ -39,7 +39,7 @@ pub use compare::CompareArgs;
 pub use config::ConfigArgs;
 pub use devices::DevicesArgs;
 pub use download::DownloadArgs;
-pub use embed::{EmbedArgs, RunArgs, StatsArgs, VectorArgs};
+pub use embed::{EmbedArgs, RecordArgs, RunArgs, StatsArgs, VectorArgs};
 pub use engine::EngineArgs;
 pub use export::ExportArgs;
 pub use info::InfoArgs;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 use embedctl::model::{TextRole, TextTask, VectorKind};
 
-use super::embed::StoreArgs;
+use super::embed::{RecordArgs, StoreArgs};
 use super::engine::ProviderArgs;
 use super::values::{NamedValueParser, positive};
 
@@ -102,6 +102,9 @@ pub struct SearchArgs {
 
     #[command(flatten)]
     pub stores: StoreArgs,
+
+    #[command(flatten, next_help_heading = "File of queries")]
+    pub records: RecordArgs,
 }
 
 /// Which of an output's vectors are compared.

@@ -9,7 +9,7 @@ use embedctl::serve::Listen;
 use super::embed::StoreArgs;
 use super::engine::EngineArgs;
 use super::model::OverrideArgs;
-use super::values::{positive, seconds};
+use super::values::{positive, seconds, web_origin};
 
 /// Serve a model's vectors or scores over HTTP, as embed and score compute them
 ///
@@ -141,7 +141,7 @@ pub struct ServeClientArgs {
 
     /// Origin of web pages whose scripts may use the server, such as https://example.org, or * for all; may be given
     /// several times
-    #[arg(long, value_name = "ORIGIN")]
+    #[arg(long, value_name = "ORIGIN", value_parser = web_origin)]
     pub allow_origin: Vec<String>,
 
     /// Host name that is accepted beside localhost and addresses by a server on a loopback address without keys; may be

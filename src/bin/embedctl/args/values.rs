@@ -78,6 +78,22 @@ pub fn input_format() -> impl TypedValueParser<Value = InputFormat> {
     )
 }
 
+/// The origin of web pages as browsers send it, or `*` for all.
+pub fn web_origin(text: &str) -> Result<String, String> {
+    let is_origin = text.split_once("://").is_some_and(|(scheme, host)| {
+        !scheme.is_empty() && !host.is_empty() && !host.contains(['/', '?', '#', '@', ' '])
+    });
+    match text {
+        "*" | "null" => Ok(text.to_owned()),
+        _ if is_origin => Ok(text.to_ascii_lowercase()),
+        _ => Err(
+            "an origin is a scheme and a host, with a port if it is not the usual one, and nothing behind: \
+             https://example.org"
+                .to_owned(),
+        ),
+    }
+}
+
 /// `--output-format`.
 pub fn output_format() -> impl TypedValueParser<Value = OutputFormat> {
     let formats = OutputFormat::all();

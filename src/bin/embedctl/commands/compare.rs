@@ -43,6 +43,11 @@ pub fn run(
     let open = |path: &Path| Corpus::open(path, storage.as_ref(), &kinds);
     let reference = open(&args.reference)?;
     let other = args.other.as_deref().map(open).transpose()?;
+    for unfinished in
+        (std::iter::once(&reference).chain(&other)).filter_map(|it| it.unfinished.as_ref())
+    {
+        printer.warning(unfinished);
+    }
     let embed = |out: &Path, corpus: &Corpus, texts: &[String]| {
         let given = ModelOptions {
             cache_dir: messages.cache_dir.clone(),
@@ -55,12 +60,12 @@ pub fn run(
         };
         let asked = (&given, &engine);
         let mut model = open_query_model(out, corpus, None, asked, messages, printer, &cancel)?;
-        Ok::<_, CommandFailure>(model.embed(texts)?)
+        super::search::embed(&mut model, texts, printer)
     };
     let queries = match &args.queries {
         None => None,
         Some(path) => {
-            let (_, texts) = queries(path, storage.as_ref())?;
+            let (_, texts) = queries(path, &args.records, storage.as_ref())?;
             Some(ComparisonQueries {
                 reference: embed(&args.reference, &reference, &texts)?,
                 other: match (&args.other, &other) {
@@ -80,6 +85,15 @@ pub fn run(
         Some(other) => reference.compare(other, queries.as_ref(), &options, &cancel)?,
         None => reference.compare_forms(&args.forms, queries.as_ref(), &options, &cancel)?,
     };
+    for other in &found.others {
+        if let Some(texts) = other.texts.filter(|texts| texts.different > 0) {
+            printer.warning(format!(
+                "{} of {} rows have another text in {} under the same id: compare outputs of the same records (an id that is \
+                 the number of a line needs the same lines in the same order)",
+                texts.different, texts.compared, other.output.name
+            ));
+        }
+    }
     if let Some(picture) = picture {
         picture.write(&svg(&found))?;
     }
@@ -101,6 +115,13 @@ fn table(found: &OutputComparison) -> TextTable {
         grouped(&found.rows.to_string()),
         grouped(&found.queries.to_string()),
     ));
+    if !found.depths_of_all.is_empty() {
+        let depths: Vec<String> = found.depths_of_all.iter().map(usize::to_string).collect();
+        table.line(&format!(
+            "too few rows to compare the best {}",
+            depths.join(", ")
+        ));
+    }
     table.line("");
     let name = |other: &ComparedWith| other.output.name.chars().count();
     let width = found.others.iter().map(name).max().unwrap_or(0).max(6);
@@ -146,10 +167,14 @@ fn table(found: &OutputComparison) -> TextTable {
             .find(|it| it.depth == depth)
         {
             table.line(&format!(
-                "{} keeps {} of the {depth} nearest at {} the size",
+                "{} keeps {} of the {} at {}",
                 other.output.name,
                 percent(overlap.share),
-                ratio(other.output.bytes_per_row / reference.bytes_per_row)
+                match depth {
+                    1 => "nearest rows".to_owned(),
+                    _ => format!("{depth} nearest"),
+                },
+                size(other.output.bytes_per_row / reference.bytes_per_row)
             ));
         }
     }
@@ -169,7 +194,7 @@ fn table(found: &OutputComparison) -> TextTable {
             if shown.len() < text.len() {
                 shown.push('…');
             }
-            let id = row.fields.id_text();
+            let id = row.fields.shown_id();
             let id = id.unwrap_or_else(|| format!("row {}", row.row));
             table.line(&format!(
                 "  {:>3} of {}  {id}  {shown}",
@@ -194,13 +219,16 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
-/// `1/32 of`, where it is near the part of a whole number; else as a percentage.
-fn ratio(share: f64) -> String {
-    let whole = share.recip().round();
-    match (share * whole - 1.0).abs() < 0.02 && whole >= 1.0 {
-        true if whole > 1.0 => format!("1/{whole:.0} of"),
-        true => "once".to_owned(),
-        false => format!("{} of", percent(share)),
+/// A size as a part or a multiple of another one: `1/32 of the size`, where it is near a whole number; else as a percentage
+/// or a number with a decimal.
+fn size(share: f64) -> String {
+    let is_near = |number: f64| number >= 2.0 && (number / number.round() - 1.0).abs() < 0.02;
+    match share {
+        share if (share - 1.0).abs() < 0.02 => "the same size".to_owned(),
+        share if is_near(share.recip()) => format!("1/{:.0} of the size", share.recip()),
+        share if is_near(share) => format!("{share:.0} times the size"),
+        share if share > 1.0 => format!("{share:.1} times the size"),
+        share => format!("{} of the size", percent(share)),
     }
 }
 
@@ -210,10 +238,15 @@ mod tests {
 
     #[test]
     fn sizes_are_said_as_fractions() {
-        assert_eq!(ratio(1.0 / 32.0), "1/32 of");
-        assert_eq!(ratio(0.25), "1/4 of");
-        assert_eq!(ratio(2.0 / 3.0), "66.7 % of");
-        assert_eq!(ratio(1.0), "once");
-        assert_eq!(ratio(2.0), "200.0 % of");
+        for (share, said) in [
+            (1.0 / 32.0, "1/32 of the size"),
+            (0.25, "1/4 of the size"),
+            (2.0 / 3.0, "66.7 % of the size"),
+            (1.0, "the same size"),
+            (1.5, "1.5 times the size"),
+            (32.0, "32 times the size"),
+        ] {
+            assert_eq!(size(share), said);
+        }
     }
 }

@@ -1,22 +1,23 @@
 //! `embedctl search`: the rows of an output that are nearest to queries.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use embedctl::cancel::CancelToken;
 use embedctl::engine::EngineOptions;
-use embedctl::error::{Error, Place};
-use embedctl::input::{InputOptions, RecordReader};
+use embedctl::error::Error;
+use embedctl::input::RecordReader;
 use embedctl::model::ModelOptions;
 use embedctl::output::{self, OutputFormat, RunFiles};
 use embedctl::record::RowVectors;
 use embedctl::search::{self, Corpus, Hit, QueryModel};
+use embedctl::setting::OUTPUT;
 use embedctl::storage::Storage;
 
 use super::stores;
-use crate::args::{HitFormat, MessageArgs, SearchArgs};
+use crate::args::{HitFormat, MessageArgs, RecordArgs, SearchArgs};
 use crate::exit::ExitCode;
 use crate::failure::CommandFailure;
 use crate::interrupt;
@@ -47,7 +48,16 @@ pub fn run(
             args.out.display()
         )));
     }
-    let format = format(args)?;
+    let output = args
+        .output
+        .as_deref()
+        .filter(|path| *path != Path::new("-"));
+    let format = format(args, output)?;
+    refuse_files_as_words(&args.query)?;
+    if let Some(path) = output {
+        let read = std::iter::once(&args.out).chain(&args.queries);
+        output::refuse_to_replace((OUTPUT.into(), path), read.map(PathBuf::as_path))?;
+    }
     let files = RunFiles::new();
     let cancel = interrupt::watch(files.clone())?;
     let paths = std::iter::once(&args.out).chain(&args.queries);
@@ -59,6 +69,9 @@ pub fn run(
     )?;
     let kinds: Vec<_> = args.kind.vectors.into_iter().collect();
     let corpus = Corpus::open(&args.out, storage.as_ref(), &kinds)?;
+    if let Some(unfinished) = &corpus.unfinished {
+        printer.warning(unfinished);
+    }
     let queries = match &args.like_row {
         Some(id) => like_row(&corpus, id, &cancel)?,
         None => embedded(args, &corpus, messages, printer, storage.as_ref(), &cancel)?,
@@ -78,20 +91,23 @@ pub fn run(
         })
     });
     let hits: Vec<Hit> = hits.collect();
-    show(args, format, &hits, &files, printer)?;
+    show((output, args.force), format, &hits, &files, printer)?;
     let shows_texts = format.is_none_or(|format| format == HitFormat::Jsonl);
     if shows_texts && !hits.is_empty() && hits.iter().all(|hit| hit.fields.text.is_none()) {
-        printer.note(
-            "the output holds no texts: they come along with `embed --keep text` (the field of the texts), of chunks with \
-             `--chunk-text`",
-        );
+        printer.note(match corpus.has_readable_texts() {
+            true => {
+                "the output holds no texts: they come along with `embed --keep text` (the field of the texts), of chunks with \
+                 `--chunk-text`"
+            }
+            false => "ids and texts of this format are not read back; they are of all others but PostgreSQL's",
+        });
     }
     Ok(ExitCode::Done)
 }
 
 /// The format of the hits; `None`: lines for people.
-fn format(args: &SearchArgs) -> Result<Option<HitFormat>, CommandFailure> {
-    let Some(path) = &args.output else {
+fn format(args: &SearchArgs, output: Option<&Path>) -> Result<Option<HitFormat>, CommandFailure> {
+    let Some(path) = output else {
         let format = args.output_format.or(args.json.then_some(HitFormat::Jsonl));
         return match format {
             Some(HitFormat::Parquet | HitFormat::Arrow) => Err(CommandFailure::usage(
@@ -107,6 +123,12 @@ fn format(args: &SearchArgs) -> Result<Option<HitFormat>, CommandFailure> {
         "trec" | "run" => Some(HitFormat::Trec),
         _ => None,
     };
+    if args.json && by_name().is_some_and(|format| format != HitFormat::Jsonl) {
+        return Err(CommandFailure::usage(format!(
+            "--json: the ending of --output {} names another format; leave one of them out",
+            path.display()
+        )));
+    }
     let said = args.output_format.or(args.json.then_some(HitFormat::Jsonl));
     match said.or_else(by_name) {
         Some(format) => Ok(Some(format)),
@@ -114,6 +136,24 @@ fn format(args: &SearchArgs) -> Result<Option<HitFormat>, CommandFailure> {
             "--output {}: its ending names no format of hits; end it in .parquet, .arrow, .jsonl or .trec, or give --output-format",
             path.display()
         ))),
+    }
+}
+
+/// Refuses a query with the name of an output in it: a shell has put several in the place of a pattern.
+fn refuse_files_as_words(query: &[String]) -> Result<(), CommandFailure> {
+    let is_output = |word: &&String| {
+        let path = Path::new(word.as_str());
+        OutputFormat::from_path(path).is_some() && path.is_file()
+    };
+    match query.iter().find(is_output) {
+        Some(file) => Err(Error::usage(format!(
+            "search looks at one output, and {file} is a file beside it, not a word of a query"
+        ))
+        .with_remedy(
+            "name the folder of the parts; a query with such a word goes into a file of --queries",
+        )
+        .into()),
+        None => Ok(()),
     }
 }
 
@@ -138,7 +178,7 @@ fn embedded(
     cancel: &CancelToken,
 ) -> Result<Queries, CommandFailure> {
     let (ids, texts) = match &args.queries {
-        Some(path) => queries(path, storage)?,
+        Some(path) => queries(path, &args.records, storage)?,
         None => (vec!["1".to_owned()], vec![args.query.join(" ")]),
     };
     if texts.iter().any(|text| text.trim().is_empty()) {
@@ -160,7 +200,7 @@ fn embedded(
     let named = args.model.as_deref();
     let mut model = open_query_model(&args.out, corpus, named, asked, messages, printer, cancel)?;
     Ok(Queries {
-        vectors: model.embed(&texts)?,
+        vectors: embed(&mut model, &texts, printer)?,
         ids,
         texts,
         row: None,
@@ -199,18 +239,43 @@ pub(super) fn open_query_model(
     Ok(model)
 }
 
+/// The vectors of queries. Those of which the model takes only the beginning are told of.
+pub(super) fn embed(
+    model: &mut QueryModel,
+    texts: &[String],
+    printer: &Printer,
+) -> Result<RowVectors, CommandFailure> {
+    let found = model.embed(texts)?;
+    if found.truncated > 0 {
+        printer.warning(format!(
+            "{} of {} queries are longer than the {} tokens that the model takes: their ends have no effect",
+            found.truncated,
+            texts.len(),
+            found.limit
+        ));
+    }
+    Ok(found.vectors)
+}
+
 /// Ids and texts of a file's records; the number of a record that has no id is its id.
 pub(super) fn queries(
     path: &Path,
+    records: &RecordArgs,
     storage: Option<&Storage>,
 ) -> Result<(Vec<String>, Vec<String>), CommandFailure> {
-    let sources = stores::sources(&[path.to_path_buf()], None, storage)?;
-    let mut reader = RecordReader::open(&sources, InputOptions::default())?;
+    let options = records.options();
+    let sources = stores::sources(&[path.to_path_buf()], options.format, storage)?;
+    let mut reader = RecordReader::open(&sources, options)?;
     let (mut ids, mut texts) = (Vec::new(), Vec::new());
     while let Some(window) = reader.next_window()? {
         if let Some(reject) = window.rejects().next() {
-            let place = Place::file(path.display().to_string()).line(reject.origin.line);
-            return Err(Error::record(place, reject.cause.clone()).into());
+            // No option leaves a query out.
+            return Err(CommandFailure::usage(format!(
+                "{}:{}: {}; write a query there, or take the line out",
+                path.display(),
+                reject.origin.line,
+                reject.cause.reason
+            )));
         }
         let own = embedctl_data::IdTexts::of(window.columns.column(0).as_ref());
         for (number, (text, origin)) in window.texts.iter().zip(window.origins()).enumerate() {
@@ -237,7 +302,7 @@ pub(super) fn queries(
 
 /// Prints the hits, or writes them to a file.
 fn show(
-    args: &SearchArgs,
+    (output, force): (Option<&Path>, bool),
     format: Option<HitFormat>,
     hits: &[Hit],
     files: &RunFiles,
@@ -249,13 +314,13 @@ fn show(
         Some(HitFormat::Trec) => trec(hits)?,
         Some(HitFormat::Parquet | HitFormat::Arrow) => String::new(),
     };
-    let Some(path) = &args.output else {
+    let Some(path) = output else {
         return match format {
             Some(HitFormat::Jsonl) => printer.json(&lines),
             _ => printer.data(lines.as_bytes()),
         };
     };
-    output::publish_file(path, args.force, files, |mut file| match format {
+    output::publish_file(path, force, files, |mut file| match format {
         Some(HitFormat::Parquet) => {
             output::write_table(&search::table(hits)?, OutputFormat::Parquet, file)
         }
@@ -282,6 +347,7 @@ fn json_lines(hits: &[Hit]) -> Result<String, CommandFailure> {
 /// The run format of TREC's tools, whose fields are separated by spaces.
 fn trec(hits: &[Hit]) -> Result<String, CommandFailure> {
     let mut lines = String::new();
+    let mut ranks: HashMap<&str, (HashSet<String>, u64)> = HashMap::new();
     for hit in hits {
         let id = hit.fields.id_text().unwrap_or_else(|| hit.row.to_string());
         for id in [&hit.query_id, &id] {
@@ -292,11 +358,14 @@ fn trec(hits: &[Hit]) -> Result<String, CommandFailure> {
             }
         }
         let Hit {
-            query_id,
-            rank,
-            score,
-            ..
+            query_id, score, ..
         } = hit;
+        // Of a document in chunks, the nearest one alone: these tools take a document once for a query.
+        let (known, rank) = ranks.entry(query_id).or_default();
+        if !known.insert(id.clone()) {
+            continue;
+        }
+        *rank += 1;
         let _ = writeln!(lines, "{query_id} Q0 {id} {rank} {score} embedctl");
     }
     Ok(lines)
@@ -306,7 +375,7 @@ fn trec(hits: &[Hit]) -> Result<String, CommandFailure> {
 fn for_people(hits: &[Hit]) -> TextTable {
     let mut table = TextTable::default();
     let id = |hit: &Hit| {
-        let id = hit.fields.id_text();
+        let id = hit.fields.shown_id();
         id.unwrap_or_else(|| format!("row {}", hit.row))
     };
     let width = hits.iter().map(|hit| id(hit).chars().count()).max();
@@ -319,7 +388,11 @@ fn for_people(hits: &[Hit]) -> TextTable {
             table.line(&hit.query);
         }
         let text = hit.fields.text.as_deref().unwrap_or_default();
-        let mut shown: String = text.chars().take(SHOWN).collect();
+        // A hit is a line.
+        let shown = text
+            .chars()
+            .map(|own| if own.is_whitespace() { ' ' } else { own });
+        let mut shown: String = shown.take(SHOWN).collect();
         if shown.len() < text.len() {
             shown.push('…');
         }

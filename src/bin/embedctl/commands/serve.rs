@@ -9,6 +9,7 @@ use embedctl::error::Error;
 use embedctl::model::{Model, ModelName, ModelOptions, ModelTask, ScoreTask};
 use embedctl::output::RunFiles;
 use embedctl::serve::{self, ApiKeys, LikeFile, Notice, Notify, ReadyModel, ServerOptions};
+use embedctl::setting::API_KEY_FILE;
 
 use super::{embed, stores};
 use crate::args::{MessageArgs, ServeArgs};
@@ -94,7 +95,12 @@ pub fn run(
     }
     if let (Some(_), Some(prompt)) = (&like, &ready.prompt) {
         printer.info(match prompt.is_empty() {
-            true => "queries get no prompt".to_owned(),
+            true => match ready.model.corpus().and_then(|rows| rows.prompt_name()) {
+                Some(name) => format!(
+                    "queries get no prompt, as the texts; those of POST /search get the model's prompt `{name}`"
+                ),
+                None => "queries get no prompt".to_owned(),
+            },
             false => format!("queries get the prompt {prompt:?}"),
         });
     }
@@ -106,7 +112,13 @@ pub fn run(
         ready.threads
     ));
     if let Some(rows) = ready.model.corpus() {
-        printer.info(format!("rows of {} are found by POST /search", rows.name()));
+        printer.info(match server.shows_rows(&listener) {
+            true => format!("rows of {} are found by POST /search", rows.name()),
+            false => format!(
+                "rows of {} are not shown, since anybody reaches this server: {API_KEY_FILE} asks for keys",
+                rows.name()
+            ),
+        });
     }
     serve::serve(ready.model, listener, server, notify(printer), &cancel)?;
     printer.info("stopped");

@@ -1,0 +1,269 @@
+//! What `embedctl search` and `embedctl compare` take: roles and prompts of queries, folders of parts, files of queries, and
+//! outputs that would replace what is read.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::jobs::code;
+use crate::sandbox::{REAL_MODEL, Run, Sandbox, in_repository};
+
+const QUERY: &str = "laughing every day";
+
+fn embed(sandbox: &Sandbox, model: &str, line: &str) {
+    let mut command = sandbox.embed_command(line);
+    command.env("EMBEDCTL_MODEL", in_repository(model));
+    code(&sandbox.finish(&mut command), 0);
+}
+
+fn search(sandbox: &Sandbox, line: &str) -> Run {
+    sandbox.run(&format!("search -p native,rten {line}"))
+}
+
+fn hits(sandbox: &Sandbox, line: &str) -> Vec<Value> {
+    let run = search(sandbox, &format!("--json {line}"));
+    code(&run, 0);
+    let lines = run.stdout.lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// Tokens that were pooled have a query all the same.
+#[test]
+fn an_output_of_pooled_tokens_is_searched() {
+    let sandbox = Sandbox::new();
+    write_quotes(&sandbox);
+    let model = "fixtures/multi/bert-document/model";
+    let how = "--vectors multi --pool-factor 2";
+    embed(&sandbox, model, &format!("in.txt -o out.parquet {how}"));
+    assert_eq!(hits(&sandbox, &format!("out.parquet {QUERY}")).len(), 10);
+}
+
+/// Refused with these words, and nothing is written to standard output.
+fn refused(run: &Run, words: &str) {
+    assert!(matches!(run.code, Some(1 | 2)), "{run}");
+    assert!(run.stderr.contains(words), "{words}: {run}");
+    assert_eq!(run.stdout, "");
+}
+
+fn write_quotes(sandbox: &Sandbox) {
+    let quotes = fs::read_to_string(in_repository("fixtures/inputs/quotes.txt")).unwrap();
+    let lines: Vec<&str> = quotes.lines().take(40).collect();
+    sandbox.write("in.txt", lines.join("\n"));
+}
+
+/// A query has the role, the prompt and the task of queries, whatever the texts had.
+#[test]
+fn queries_are_told_from_texts_by_every_kind_of_model() {
+    let sandbox = Sandbox::new();
+    write_quotes(&sandbox);
+    for (model, embedded, searched) in [
+        // A route of its own, where texts took the usual one.
+        ("fixtures/sparse/route-by-default/model", "", "--task query"),
+        // A prompt of its own, where texts took the default one.
+        (
+            "fixtures/sparse/prompt-of-a-query/model",
+            "",
+            "--prompt-name query",
+        ),
+        // A task of its own.
+        (
+            "fixtures/parity/tasks-in-the-checkpoint/model",
+            "--task retrieval.passage",
+            "--task retrieval.query",
+        ),
+    ] {
+        let line = format!("in.txt -o out.parquet --force {embedded}");
+        let model_folder = in_repository(model);
+        let line = format!("embed -p native,rten -m {} {line}", model_folder.display());
+        code(&sandbox.run(&line), 0);
+        let by_itself = hits(&sandbox, &format!("out.parquet {QUERY}"));
+        let asked_for = hits(&sandbox, &format!("out.parquet {searched} {QUERY}"));
+        assert_eq!(by_itself, asked_for, "{model}");
+        if embedded.is_empty() && searched.contains("task") {
+            let as_texts = hits(&sandbox, &format!("out.parquet --task document {QUERY}"));
+            assert_ne!(by_itself, as_texts, "{model}");
+        }
+    }
+}
+
+#[test]
+fn hits_replace_nothing_that_is_read() {
+    let sandbox = Sandbox::new();
+    write_quotes(&sandbox);
+    sandbox.write("queries.jsonl", "{\"text\":\"a\"}\n");
+    embed(&sandbox, REAL_MODEL, "in.txt -o out.parquet --keep text");
+    embed(
+        &sandbox,
+        REAL_MODEL,
+        "in.txt -o parts/ -f npy --part-rows 20",
+    );
+    let before = fs::read(sandbox.path("out.parquet")).unwrap();
+    for line in [
+        "out.parquet a -o out.parquet --force",
+        "out.parquet a -o ./out.parquet --force",
+        "out.parquet --queries queries.jsonl -o queries.jsonl --force",
+        "parts a -o parts/part-00001-00000.npy -f jsonl --force",
+        "parts a -o parts/hits.jsonl",
+    ] {
+        refused(&search(&sandbox, line), "is read, too, or lies in it");
+    }
+    assert_eq!(fs::read(sandbox.path("out.parquet")).unwrap(), before);
+    refused(
+        &search(&sandbox, "out.parquet a --json -o x.parquet"),
+        "names another format",
+    );
+    let run = search(&sandbox, "out.parquet a -o - -f jsonl -k 1");
+    code(&run, 0);
+    assert!(run.stdout.starts_with('{'), "{run}");
+    assert!(!sandbox.path("-").exists());
+    refused(
+        &search(&sandbox, "out.parquet a -o - -f parquet"),
+        "written to files",
+    );
+}
+
+#[test]
+fn rows_that_are_lost_are_told_of() {
+    let sandbox = Sandbox::new();
+    write_quotes(&sandbox);
+    embed(
+        &sandbox,
+        REAL_MODEL,
+        "in.txt -o parts/ --part-rows 15 --keep text",
+    );
+    embed(&sandbox, REAL_MODEL, "in.txt -o out.parquet --keep text");
+    assert_eq!(hits(&sandbox, "parts -k 1 a").len(), 1);
+    for part in ["part-00001-00001.parquet", "part-00001-00002.parquet"] {
+        let (there, away) = (sandbox.path(&format!("parts/{part}")), sandbox.path("away"));
+        fs::rename(&there, &away).unwrap();
+        refused(&search(&sandbox, "parts a"), "its rows are not all here");
+        let run = sandbox.run("compare out.parquet parts");
+        refused(&run, "its rows are not all here");
+        fs::rename(&away, &there).unwrap();
+    }
+    // Without what tells of the parts, nobody knows whether they are all.
+    fs::rename(sandbox.path("_parts.embedctl"), sandbox.path("away")).unwrap();
+    refused(&search(&sandbox, "parts a"), "without an output in parts");
+    refused(&search(&sandbox, ". a"), "without an output in parts");
+}
+
+#[test]
+fn files_of_a_pattern_are_no_words_of_a_query() {
+    let sandbox = Sandbox::new();
+    write_quotes(&sandbox);
+    embed(&sandbox, REAL_MODEL, "in.txt -o parts/ --part-rows 20");
+    let line = "parts/part-00001-00000.parquet parts/part-00001-00001.parquet a";
+    refused(&search(&sandbox, line), "name the folder of the parts");
+    assert_eq!(
+        hits(&sandbox, "parts/part-00001-00000.parquet none.parquet").len(),
+        10
+    );
+}
+
+#[test]
+fn files_of_queries_are_read_as_records() {
+    let sandbox = Sandbox::new();
+    write_quotes(&sandbox);
+    embed(&sandbox, REAL_MODEL, "in.txt -o out.parquet --keep text");
+    sandbox.write("q.jsonl", "{\"id\":\"x\",\"query\":\"laughing\"}\n");
+    sandbox.write("q", "{\"id\":\"x\",\"query\":\"laughing\"}\n");
+    let run = search(&sandbox, "out.parquet --queries q.jsonl");
+    refused(&run, "--text-field");
+    for file in ["q.jsonl", "q -i jsonl"] {
+        let found = hits(
+            &sandbox,
+            &format!("out.parquet --queries {file} --text-field query"),
+        );
+        assert_eq!((found.len(), &found[0]["query_id"]), (10, &json!("x")));
+        let line = format!("compare out.parquet --with int8 --queries {file} --text-field query");
+        code(&sandbox.run(&line), 0);
+    }
+    sandbox.write("null.jsonl", "{\"text\":\"a\"}\n{\"text\":null}\n");
+    let run = search(&sandbox, "out.parquet --queries null.jsonl");
+    refused(&run, "null.jsonl:2");
+    assert!(!run.stderr.contains("--on-error"), "{run}");
+    sandbox.write("long.txt", format!("{}\na cat\n", "a cat and ".repeat(300)));
+    let run = search(&sandbox, "out.parquet --queries long.txt -k 1");
+    code(&run, 0);
+    assert!(
+        run.stderr
+            .contains("1 of 2 queries are longer than the 256 tokens"),
+        "{run}"
+    );
+}
+
+#[test]
+fn hits_of_chunks_name_the_chunk() {
+    let sandbox = Sandbox::new();
+    let texts: Vec<String> = ["a cat on a mat", "interest rates rose", "a rug"]
+        .map(|text| format!("{text}. ").repeat(12))
+        .into();
+    sandbox.write("in.txt", texts.join("\n"));
+    let how = "--chunk sentences --chunk-tokens 16 --chunk-text --force";
+    for out in ["out.parquet", "out.npy", "out.jsonl"] {
+        embed(&sandbox, REAL_MODEL, &format!("in.txt -o {out} {how}"));
+        let found = hits(&sandbox, &format!("{out} -k 100 a cat"));
+        let rows: Vec<_> = found
+            .iter()
+            .map(|hit| (&hit["id"], &hit["chunk"]))
+            .collect();
+        assert!(
+            rows.iter().all(|(_, chunk)| chunk.is_u64()),
+            "{out}: {rows:?}"
+        );
+        let mut distinct = rows.clone();
+        distinct.sort_by_key(|row| format!("{row:?}"));
+        distinct.dedup();
+        assert_eq!(distinct.len(), rows.len(), "{out}");
+        // The nearest of a chunk are those of its row.
+        let like = hits(&sandbox, &format!("{out} --like-row 2#1 -k 1"));
+        assert_ne!(
+            (&like[0]["id"], &like[0]["chunk"]),
+            (&json!("2"), &json!(1)),
+            "{out}"
+        );
+        // A document is in a run once.
+        let run = search(&sandbox, &format!("{out} -k 100 -f trec a cat"));
+        code(&run, 0);
+        let ids: Vec<&str> = run
+            .stdout
+            .lines()
+            .map(|line| line.split(' ').nth(2).unwrap())
+            .collect();
+        let ranks: Vec<&str> = run
+            .stdout
+            .lines()
+            .map(|line| line.split(' ').nth(3).unwrap())
+            .collect();
+        assert_eq!((ids.len(), ranks), (3, vec!["1", "2", "3"]), "{out}: {run}");
+    }
+}
+
+#[test]
+fn few_rows_and_other_texts_are_no_agreement() {
+    let sandbox = Sandbox::new();
+    sandbox.write("in.txt", "a cat\na rug\ninterest\n");
+    embed(&sandbox, REAL_MODEL, "in.txt -o out.parquet --keep text");
+    let run = sandbox.run("compare out.parquet --with ubinary");
+    code(&run, 0);
+    assert!(
+        run.stdout
+            .contains("too few rows to compare the best 10, 100"),
+        "{run}"
+    );
+    assert!(!run.stdout.contains("of the 10 nearest"), "{run}");
+    refused(
+        &sandbox.run("compare out.parquet --with ubinary -k 2"),
+        "all of them in any output",
+    );
+    sandbox.write("in.txt", "a rug\ninterest\na cat\n");
+    embed(&sandbox, REAL_MODEL, "in.txt -o other.parquet --keep text");
+    let run = sandbox.run("compare out.parquet other.parquet");
+    code(&run, 0);
+    assert!(
+        run.stderr.contains("3 of 3 rows have another text"),
+        "{run}"
+    );
+}
