@@ -240,6 +240,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
         'embedctl;search' {
             [CompletionResult]::new('-k', '-k', [CompletionResultType]::ParameterName, 'Rows to find for a query')
             [CompletionResult]::new('--top', '--top', [CompletionResultType]::ParameterName, 'Rows to find for a query')
+            [CompletionResult]::new('--top-k', '--top-k', [CompletionResultType]::ParameterName, 'Rows to find for a query')
             [CompletionResult]::new('--queries', '--queries', [CompletionResultType]::ParameterName, 'File of queries, in an input format of embed: each line of a text file is one')
             [CompletionResult]::new('--like-row', '--like-row', [CompletionResultType]::ParameterName, 'Find the rows nearest to the row with this id, which is left out itself')
             [CompletionResult]::new('--where', '--where', [CompletionResultType]::ParameterName, 'Refused: rows are not filtered here')

@@ -2132,13 +2132,17 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__search)
-            opts="-k -o -f -m -p -i -q -v -h --top --queries --like-row --where --json --output --output-format --force --model --prompt --prompt-name --task --vectors --provider --storage-option --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-k -o -f -m -p -i -q -v -h --top-k --top --queries --like-row --where --json --output --output-format --force --model --prompt --prompt-name --task --vectors --provider --storage-option --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --top)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --top-k)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -230,6 +230,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
         &'embedctl;search'= {
             cand -k 'Rows to find for a query'
             cand --top 'Rows to find for a query'
+            cand --top-k 'Rows to find for a query'
             cand --queries 'File of queries, in an input format of embed: each line of a text file is one'
             cand --like-row 'Find the rows nearest to the row with this id, which is left out itself'
             cand --where 'Refused: rows are not filtered here'

@@ -311,7 +311,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s v -l verbo
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l offline -d 'Never use the network: models must be in the cache'
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c embedctl -n "__fish_embedctl_using_subcommand search" -s k -l top -d 'Rows to find for a query' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -s k -l top -l top-k -d 'Rows to find for a query' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l queries -d 'File of queries, in an input format of embed: each line of a text file is one' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l like-row -d 'Find the rows nearest to the row with this id, which is left out itself' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l where -d 'Refused: rows are not filtered here' -r

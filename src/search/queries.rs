@@ -6,7 +6,7 @@ use crate::cancel::CancelToken;
 use crate::engine::{EngineOptions, Resolved};
 use crate::error::{Error, Result};
 use crate::inspect::{QUERY_PROMPT, QueryPrompt, RecordedModel, query_task, same_model};
-use crate::model::{ModelOptions, TextRole, TextTask, VectorKind};
+use crate::model::{ModelOptions, TextRole, TextTask, VectorKind, WeightsKind};
 use crate::record::RowVectors;
 
 /// The model that embeds queries.
@@ -41,8 +41,11 @@ impl Corpus {
         engine: &EngineOptions,
     ) -> Result<(ModelOptions, EngineOptions)> {
         let recorded = RecordedModel::of(&self.made, named, given)?.options;
+        let reads_onnx = engine.providers.may_use(WeightsKind::Onnx);
         let options = ModelOptions {
             prompt_name: None,
+            // A provider that the user named may have no use for the file that made the vectors.
+            model_file: recorded.model_file.clone().filter(|_| reads_onnx),
             ..recorded
         };
         Ok((options, RecordedModel::engine(&self.identity, engine)))

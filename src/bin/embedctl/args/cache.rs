@@ -43,6 +43,7 @@ pub enum CacheAction {
     /// Show the bytes of each kind
     Size,
     /// Remove entries
+    #[value(aliases = ["rm", "delete", "clear", "prune", "clean"])]
     Remove,
 }
 

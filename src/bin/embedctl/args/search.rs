@@ -33,7 +33,7 @@ pub struct SearchArgs {
     pub query: Vec<String>,
 
     /// Rows to find for a query
-    #[arg(short, long = "top", value_name = "N", default_value = "10", value_parser = positive)]
+    #[arg(short, long = "top", visible_alias = "top-k", alias = "limit", value_name = "N", default_value = "10", value_parser = positive)]
     pub k: usize,
 
     /// File of queries, in an input format of embed: each line of a text file is one
