@@ -240,3 +240,22 @@ fn sizes_of_parquet_are_those_of_distinct_vectors() {
         );
     }
 }
+
+/// Where the limit leaves no room for text, chunks have none either.
+#[test]
+fn chunks_are_no_remedy_for_a_limit_of_special_tokens() {
+    let sandbox = Sandbox::new();
+    sandbox.write("in.txt", "a cat here\nb dog there\n");
+    let model = in_repository("fixtures/parity/bert-max-seq-length-2/model");
+    let line = format!(
+        "embed in.txt -p rten,native -o out.npy -m {}",
+        model.display()
+    );
+    let run = sandbox.run(&line);
+    assert_eq!(run.code, Some(0), "{run}");
+    assert!(
+        run.stderr.contains("`--max-length 200` keeps them"),
+        "{run}"
+    );
+    assert!(!run.stderr.contains("--chunk"), "{run}");
+}

@@ -58,9 +58,14 @@ impl LimitSources<'_> {
             Some(Some(limit)) => {
                 let limits = self.of_files(limit, notes)?;
                 if let Some(usable) = limits.positions_limit {
+                    let longer = match limit < self.special() {
+                        true => format!("texts of more than {usable} tokens are"),
+                        false => format!(
+                            "the model's files ask for {limit} tokens but it has {usable} usable positions: longer texts are"
+                        ),
+                    };
                     notes.push(format!(
-                        "the model's files ask for {limit} tokens but it has {usable} usable positions: longer texts are \
-                         rejected, as the reference fails on them ({MAX_LENGTH} {usable} cuts them)"
+                        "{longer} rejected, as the reference fails on them ({MAX_LENGTH} {usable} cuts them)"
                     ));
                 }
                 Ok(limits)
@@ -144,8 +149,8 @@ impl LimitSources<'_> {
             .with_remedy(format!("give a limit with {MAX_LENGTH}"))),
             Ordering::Less => {
                 let why = format!(
-                    "the model's files ask for {limit} tokens, fewer than its {special} special tokens, and the reference \
-                     then takes no limit"
+                    "the model's files set a limit of {limit} below its {special} special tokens, and the reference then \
+                     takes none"
                 );
                 Ok(self.unlimited(notes, &why))
             }
