@@ -1,6 +1,6 @@
 //! Linear layers beside a network, as FlagEmbedding saves them with bge-m3: one gives each token a weight, from which
-//! sparse vectors are made, the other one a vector. And the layer behind the states of networks that look both ways, which
-//! Voyage's repositories keep among the network's tensors.
+//! sparse vectors are made, the other one a vector. And the layer that a checkpoint has among the network's tensors: behind
+//! the states of networks that look both ways in Voyage's repositories, and Stanford's projection of tokens.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,17 @@ use crate::options::VectorKind;
 use crate::tokenizer::TokenizerFiles;
 use embedctl_common::error::{Error, Result};
 use embedctl_native::safetensors::Checkpoint;
-use embedctl_native::{OWN_PROJECTION, is_own_code, torch_file};
+use embedctl_native::{is_own_code, torch_file};
+use serde_json::Value;
 
 /// The layer that gives each token a weight.
 pub(crate) const SPARSE_HEAD: &str = "sparse_linear.pt";
 
 /// The layer that gives each token a vector.
 pub(crate) const TOKEN_HEAD: &str = "colbert_linear.pt";
+
+/// The tensor of the layer that a checkpoint has among the network's.
+pub(crate) const INNER_PROJECTION: &str = "linear.weight";
 
 /// Special tokens that have no weight.
 const WITHOUT_WEIGHT: [&str; 4] = ["cls_token", "eos_token", "pad_token", "unk_token"];
@@ -75,17 +79,35 @@ pub(crate) fn layer(file: &Path, activation: DenseActivation) -> Result<Dense> {
     })
 }
 
+/// Whether config.json names the class of Stanford's checkpoints.
+pub(crate) fn is_stanford(config: &Value) -> bool {
+    let classes = config["architectures"].as_array();
+    classes.is_some_and(|classes| classes.iter().any(|class| class == "HF_ColBERT"))
+}
+
+/// Whether a layer behind the network may be among its tensors, by the code of the repository that config.json describes.
+fn has_own_projection(config: &Value) -> bool {
+    config["use_bidirectional_attention"] == true && is_own_code(config)
+}
+
+/// The tensors of a checkpoint that layers behind its network take.
+pub(crate) fn taken(config: &Value) -> &'static [&'static str] {
+    match is_stanford(config) || has_own_projection(config) {
+        true => &[INNER_PROJECTION],
+        false => &[],
+    }
+}
+
 /// The layer behind a network that looks both ways by its repository's own code, where its checkpoint has one.
 ///
 /// # Errors
 /// If the checkpoint cannot be read, or the tensor is no layer's.
 pub(crate) fn projection(files: &CheckpointFiles) -> Result<Option<Dense>> {
-    let config = &files.config;
-    if config["use_bidirectional_attention"] != true || !is_own_code(config) {
+    if !has_own_projection(&files.config) {
         return Ok(None);
     }
     let checkpoint = Checkpoint::open(&files.folder)?;
-    let tensor = checkpoint.as_ref().and_then(|it| it.get(OWN_PROJECTION));
+    let tensor = checkpoint.as_ref().and_then(|it| it.get(INNER_PROJECTION));
     let Some(tensor) = tensor else {
         return Ok(None);
     };

@@ -11,6 +11,9 @@ use super::kernels::{Activation, CacheLines, Isa, Matrix, Norm, Operand, Product
 use super::room::room;
 use embedctl_common::error::Result;
 
+/// The beginning of its tensors' names, which stand beside the network's.
+pub(crate) const NAMES: &str = "latent_attention_model.";
+
 /// Tokens that run together: enough to make use of each fetched weight, few enough for a core's cache.
 const BLOCK: usize = 64;
 

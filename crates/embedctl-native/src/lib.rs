@@ -115,13 +115,11 @@ use self::architecture::Architecture;
 /// stay in a core's cache.
 pub const BATCH_TOKENS: usize = 256;
 
-/// The tensor of a layer behind the states of networks that look both ways, in the checkpoints of Voyage's repositories.
-pub const OWN_PROJECTION: &str = "linear.weight";
-
-/// Notes on the network in the checkpoint of `folder`: that it is taken of several, and tensors that it does not take. Reads
-/// headers alone; faults of the files are reported when they are opened.
+/// Notes on the network in the checkpoint of `folder`: that it is taken of several, and tensors that neither it nor anything
+/// else takes; `taken` are the names of those that other parts of the model take. Reads headers alone; faults of the files
+/// are reported when they are opened.
 #[must_use]
-pub fn network_notes(folder: &Path, files: &[PathBuf]) -> Vec<String> {
+pub fn network_notes(folder: &Path, files: &[PathBuf], taken: &[&str]) -> Vec<String> {
     let (Ok(architecture), Some(file)) = (Architecture::read(folder), files.last()) else {
         return Vec::new();
     };
@@ -138,7 +136,8 @@ pub fn network_notes(folder: &Path, files: &[PathBuf]) -> Vec<String> {
     let Ok(found) = prefix::find(&architecture, file, names()) else {
         return Vec::new();
     };
-    let unused = unused::words(&architecture, &found.prefix, names()).map(|unused| {
+    let left = names().filter(|name| !taken.contains(name));
+    let unused = unused::words(&architecture, &found.prefix, left).map(|unused| {
         let reference = match architecture.own_code {
             true => "the network that config.json describes has no place for",
             false => "transformers' class leaves out",

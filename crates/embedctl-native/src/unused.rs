@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use super::OWN_PROJECTION;
 use super::architecture::Architecture;
+use super::latent;
 use super::names::{self, Alternatives, Sources, TASK_TYPE};
 
 /// Modules beside the network that most checkpoints have, and buffers that are computed: no word about them.
@@ -12,6 +12,7 @@ const USUAL: &[&str] = &[
     "lm_head",
     "cls",
     "classifier",
+    "pre_classifier",
     "classification_head",
     "score",
     "pooler",
@@ -35,6 +36,14 @@ const USUAL: &[&str] = &[
     "lora_A",
     "lora_B",
     "text_projection",
+];
+
+/// Modules beside the network of one `model_type`: layers of its class's heads, and parts of the class that a text alone
+/// does not use.
+const OF_TYPES: &[(&str, &str)] = &[
+    ("eurobert", "dense"),
+    ("luke", "entity_embeddings"),
+    ("luke", "entity_predictions"),
 ];
 
 /// The ends of names of buffers that old versions stored.
@@ -62,11 +71,10 @@ pub(crate) fn words<'a>(
 ) -> Option<String> {
     let mut layers = BTreeSet::new();
     let mut others = Vec::new();
-    let projection = |name: &str| architecture.own_code && name == OWN_PROJECTION;
-    for name in names.filter(|name| !projection(name)) {
+    for name in names.filter(|name| !is_beside(architecture, name)) {
         let Some(own) = name.strip_prefix(prefix) else {
             // Another network of the checkpoint, or a head beside this one.
-            if !is_usual(name) {
+            if !is_usual(architecture, name) {
                 others.push(name);
             }
             continue;
@@ -77,7 +85,7 @@ pub(crate) fn words<'a>(
             Some(OfLayer::Beyond(number)) => {
                 layers.insert(number);
             }
-            None if is_outer(architecture, own) || is_usual(own) => {}
+            None if is_outer(architecture, own) || is_usual(architecture, own) => {}
             None => others.push(name),
         }
     }
@@ -158,6 +166,7 @@ fn is_outer(architecture: &Architecture, own: &str) -> bool {
         .iter()
         .filter_map(|rotary| rotary.stored);
     let projection = names.projection.iter().copied().flatten();
+    let relative = architecture.attention.disentangled;
     one(names.word)
         || one(names.embedding_norm) && embeddings.norm.is_some()
         || one(names.final_norm) && architecture.final_norm
@@ -168,12 +177,21 @@ fn is_outer(architecture: &Architecture, own: &str) -> bool {
             TASK_TYPE,
         ]
         .contains(&module)
+        || relative.is_some_and(|it| it.table == module || it.norm.is_some_and(one))
         || projection.into_iter().any(|part| *part == module)
         || stored.into_iter().any(|stored| stored == module)
 }
 
-fn is_usual(own: &str) -> bool {
-    own.split('.').any(|part| USUAL.contains(&part))
+/// Whether a full name is that of a tensor which stands beside the network's and is computed with it.
+fn is_beside(architecture: &Architecture, name: &str) -> bool {
+    architecture.latent.is_some() && name.starts_with(latent::NAMES)
+}
+
+/// Whether a name, with or without the network's prefix, is that of a module which checkpoints of this type have.
+fn is_usual(architecture: &Architecture, own: &str) -> bool {
+    let (first, _) = own.split_once('.').unwrap_or((own, ""));
+    OF_TYPES.contains(&(architecture.model_type.as_str(), first))
+        || own.split('.').any(|part| USUAL.contains(&part))
 }
 
 #[cfg(test)]
@@ -214,13 +232,34 @@ mod tests {
             "norm.weight",
             "linear.weight",
         ];
-        let found = said(config.clone(), "", &names).unwrap();
+        let found = said(config, "", &names).unwrap();
         assert_eq!(found, "layers.0.self_attn.q_proj.bias, linear.weight");
-        // The layer behind a network that looks both ways is taken.
-        let mut both_ways = config;
-        both_ways["use_bidirectional_attention"] = json!(true);
-        let found = said(both_ways, "", &names).unwrap();
-        assert_eq!(found, "layers.0.self_attn.q_proj.bias");
+    }
+
+    #[test]
+    fn parts_of_one_type_are_news_in_another() {
+        for (config, name) in [
+            (json!({"model_type": "eurobert"}), "dense.weight"),
+            (
+                json!({"model_type": "luke"}),
+                "entity_embeddings.LayerNorm.weight",
+            ),
+            (
+                json!({"model_type": "deberta-v2", "relative_attention": true, "norm_rel_ebd": "layer_norm"}),
+                "encoder.LayerNorm.weight",
+            ),
+            (
+                json!({"model_type": "deberta", "relative_attention": true}),
+                "encoder.rel_embeddings.weight",
+            ),
+        ] {
+            assert_eq!(said(config, "", &[name]), None, "{name}");
+            let bert = said(json!({"model_type": "bert"}), "", &[name]);
+            assert_eq!(bert.as_deref(), Some(name));
+        }
+        // Without relative positions their table has no place.
+        let absolute = json!({"model_type": "deberta-v2"});
+        assert!(said(absolute, "", &["encoder.rel_embeddings.weight"]).is_some());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Notes about the weights that the native engine takes.
 
 use embedctl_native::kernels::Isa;
-use embedctl_native::{Adapter, is_own_code, network_notes};
+use embedctl_native::{Adapter, is_own_code};
 use serde_json::Value;
 
 use crate::model::Model;
@@ -43,7 +43,7 @@ pub fn notes(model: &Model) -> Vec<String> {
             below.unwrap_or_default()
         )
     });
-    let network = network_notes(model.network(), &known.files);
+    let network = known.network_notes();
     let tiles = Isa::why_no_tiles()
         .map(|reason| format!("the native engine computes with AVX-512 in place of AMX: {reason}"));
     let slower =

@@ -149,10 +149,7 @@ impl MultiFiles {
             },
             None => {
                 let config = metadata::read::<Value>(&root.join("config.json"))?;
-                let classes = config.as_ref().map(|config| &config["architectures"]);
-                let is_stanford = classes
-                    .and_then(Value::as_array)
-                    .is_some_and(|classes| classes.iter().any(|class| class == "HF_ColBERT"));
+                let is_stanford = config.as_ref().is_some_and(heads::is_stanford);
                 if wants && !is_stanford && !has_head {
                     return Err(Error::model(
                         root.display(),

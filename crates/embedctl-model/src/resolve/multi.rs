@@ -11,7 +11,7 @@ use crate::bounded::BoundedSteps;
 use crate::budget::TextBudget;
 use crate::config::{Prompts, Step};
 use crate::frame::QueryExpansion;
-use crate::heads;
+use crate::heads::{self, INNER_PROJECTION};
 use crate::layers::{Dense, DenseActivation, Residual};
 use crate::metadata;
 use crate::modules::{ModuleWeights, Modules};
@@ -369,15 +369,15 @@ pub(crate) fn resolve(
 /// The projection inside Stanford's checkpoint.
 fn stanford_projection(root: &Path) -> Result<Dense> {
     let weights = ModuleWeights::open(root)?;
-    let shape = weights.shape("linear.weight")?;
+    let shape = weights.shape(INNER_PROJECTION)?;
     let [output, input] = shape[..] else {
         return Err(Error::model(
             root.display(),
-            format!("has a projection linear.weight of the shape {shape:?}"),
+            format!("has a projection {INNER_PROJECTION} of the shape {shape:?}"),
         ));
     };
     Ok(Dense {
-        weight: weights.get("linear.weight", input * output)?.into(),
+        weight: weights.get(INNER_PROJECTION, input * output)?.into(),
         bias: Vec::new(),
         input,
         output,

@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use super::output::SENTENCE_OUTPUT;
 use crate::config::{OutputChoice, PoolingMode, Step};
+use crate::heads::INNER_PROJECTION;
 use crate::layers::Dense;
 use crate::metadata::{self, TransformerConfig};
 use crate::modules::Modules;
 use crate::options::ModelOptions;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{DIMENSIONS, MODEL_FILE, NORMALIZE, POOLING};
-use embedctl_native::OWN_PROJECTION;
 use embedctl_onnx::graph::Graph;
 
 /// How a network's output becomes the numbers of a row.
@@ -37,7 +37,7 @@ impl Pooled {
             [PoolingMode::Max] | [] | [_, _, ..] => Err(Error::model(
                 root.display(),
                 format!(
-                    "the checkpoint has a layer behind the network ({OWN_PROJECTION}), which embedctl takes with one \
+                    "the checkpoint has a layer behind the network ({INNER_PROJECTION}), which embedctl takes with one \
                      pooling mode other than max"
                 ),
             )

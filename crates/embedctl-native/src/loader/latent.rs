@@ -3,13 +3,10 @@
 use super::Loader;
 use crate::architecture::LatentAttention;
 use crate::kernels::{Arithmetic, Matrix, Norm, Operand, PackedLayout, ProductFinish, linear};
-use crate::latent::{LatentMatrices, LatentWeights};
+use crate::latent::{LatentMatrices, LatentWeights, NAMES};
 use crate::safetensors::{Tensor, missing};
 use embedctl_common::error::Result;
 use rayon::prelude::*;
-
-/// The part of its tensors' names, which stand beside the network's.
-const NAMES: &str = "latent_attention_model.";
 
 /// `torch.nn.LayerNorm`'s default.
 const EPSILON: f32 = 1e-5;
