@@ -115,8 +115,9 @@ use self::architecture::Architecture;
 /// stay in a core's cache.
 pub const BATCH_TOKENS: usize = 256;
 
-/// Notes on the network in the checkpoint of `folder`: that it is taken of several, and tensors that neither it nor anything
-/// else takes; `taken` are the names of those that other parts of the model take. Reads headers alone; faults of the files
+/// Notes on the network in the checkpoint of `folder`: that it is taken of several, that it is causal although config.json
+/// asks for attention both ways, and tensors that neither it nor anything else takes; `taken` are the names of those that
+/// other parts of the model take. Reads headers alone; faults of the files
 /// are reported when they are opened.
 #[must_use]
 pub fn network_notes(folder: &Path, files: &[PathBuf], taken: &[&str]) -> Vec<String> {
@@ -147,7 +148,8 @@ pub fn network_notes(folder: &Path, files: &[PathBuf], taken: &[&str]) -> Vec<St
             file.display()
         )
     });
-    found.note.into_iter().chain(unused).collect()
+    let direction = architecture.note_on_direction();
+    (found.note.into_iter().chain(direction).chain(unused)).collect()
 }
 
 /// The support for the model that this config.json describes: the kinds of products that it runs in, or the

@@ -3,7 +3,7 @@
 use super::common::root;
 use super::llama::LLAMA;
 use super::llama_like::LlamaLike;
-use super::{Architecture, KnownType, MODEL};
+use super::{Architecture, BOTH_WAYS, KnownType, MODEL};
 use crate::kernels::Activation;
 use crate::settings::{ConfigSettings, Supported};
 
@@ -22,7 +22,7 @@ const GEMMA: LlamaLike = LlamaLike {
 };
 
 fn gemma(settings: &ConfigSettings) -> Supported<Architecture> {
-    let both_ways = settings.flag("use_bidirectional_attention", false)?;
+    let both_ways = settings.flag(BOTH_WAYS, false)?;
     if both_ways && settings.flag("is_causal", true)? {
         return Err(settings.refuse(
             "the setting \"use_bidirectional_attention\": true has no one meaning for this type: transformers' class looks \
@@ -31,8 +31,6 @@ fn gemma(settings: &ConfigSettings) -> Supported<Architecture> {
         ));
     }
     let mut all = GEMMA.read(settings)?;
-    // It is the class's own setting.
-    all.own_code = false;
     all.embeddings.scale = root(all.hidden);
     if all.feed_forward.activation == Activation::Gelu {
         all.feed_forward.activation = Activation::GeluTanh; // the class's choice for its first releases

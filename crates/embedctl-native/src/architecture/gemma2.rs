@@ -2,7 +2,7 @@
 
 use super::common::{activation, epsilon, key_value_heads, layer_types, look, root, turn_all};
 use super::llama_like::grouped;
-use super::{Architecture, FeedForward, KnownType, MODEL, NormDescription, NormKind};
+use super::{Architecture, BOTH_WAYS, FeedForward, KnownType, MODEL, NormDescription, NormKind};
 use crate::names;
 use crate::settings::{ConfigSettings, Supported};
 
@@ -40,10 +40,9 @@ fn gemma2(settings: &ConfigSettings) -> Supported<Architecture> {
         experts: None,
     };
     // The class gives it to kernels of attention that make no mask, and on processors it takes none of them.
-    let unheard =
-        settings.flag("use_bidirectional_attention", false)? && settings.flag("is_causal", true)?;
+    let unheard = settings.flag(BOTH_WAYS, false)? && settings.flag("is_causal", true)?;
     if unheard {
-        all.ignored.push("use_bidirectional_attention".into());
+        all.ignored.push(BOTH_WAYS.into());
     }
     let sliding = layer_types(settings, all.layers.len(), |layer| layer % 2 == 0)?;
     let window = settings.count("sliding_window", 4096)?;

@@ -6,7 +6,9 @@ use super::common::{
     activation, epsilon, key_value_heads, layer_types, look_ways, root, turn_by_type,
 };
 use super::llama_like::grouped;
-use super::{Architecture, FeedForward, KnownType, MODEL, NormDescription, NormKind, QueryKeyNorm};
+use super::{
+    Architecture, BOTH_WAYS, FeedForward, KnownType, MODEL, NormDescription, NormKind, QueryKeyNorm,
+};
 use crate::names;
 use crate::settings::{ConfigSettings, Supported};
 
@@ -42,7 +44,7 @@ fn gemma3(settings: &ConfigSettings) -> Supported<Architecture> {
         down_bias: false,
         experts: None,
     };
-    let bidirectional = settings.flag("use_bidirectional_attention", false)?;
+    let bidirectional = settings.flag(BOTH_WAYS, false)?;
     let causal = settings.flag("is_causal", true)? && !bidirectional;
     let pattern = settings.count("sliding_window_pattern", 6)?;
     settings.pinned("_sliding_window_pattern", &[json!(pattern)])?;

@@ -4,7 +4,9 @@ use super::llama_like::LlamaLike;
 use super::{KnownType, MODEL};
 
 pub(super) const TYPES: &[KnownType] = &[
-    KnownType::new("llama", MODEL, |settings| LLAMA.read(settings)),
+    KnownType::new("llama", MODEL, |settings| {
+        LLAMA.read_with_own_code(settings)
+    }),
     KnownType::new("llama_bidirec", MODEL, |settings| {
         // Of the repository's own pooling and training.
         for unread in ["pooling", "temperature"] {
@@ -14,7 +16,7 @@ pub(super) const TYPES: &[KnownType] = &[
             causal: false,
             ..LLAMA
         };
-        both_ways.read(settings)
+        both_ways.read_with_own_code(settings)
     })
     .own_code(),
 ];

@@ -3,7 +3,7 @@
 use super::common::{
     activation, base, epsilon, inverse_root, key_value_heads, look_ways, turn_all,
 };
-use super::{Architecture, FeedForward, NormDescription, NormKind, QueryKeyNorm};
+use super::{Architecture, BOTH_WAYS, FeedForward, NormDescription, NormKind, QueryKeyNorm};
 use crate::names::{self, TensorNames};
 use crate::settings::{ConfigSettings, Supported};
 
@@ -69,10 +69,7 @@ impl LlamaLike {
             down_bias: bias,
             experts: None,
         };
-        // transformers' classes do not read the last; those of repositories that state it look both ways.
-        let both_ways = settings.flag("use_bidirectional_attention", false)?;
-        all.own_code = both_ways;
-        let causal = self.causal && settings.flag("is_causal", true)? && !both_ways;
+        let causal = self.causal && settings.flag("is_causal", true)?;
         let windows = match self.windows {
             None => vec![None; all.layers.len()],
             Some(windows) => windows(settings, all.layers.len())?,
@@ -80,6 +77,20 @@ impl LlamaLike {
         look_ways(&mut all, causal, windows);
         turn_all(settings, &mut all, self.theta, self.positions)?;
         Ok(all)
+    }
+
+    /// The same of a type for which repositories have code of their own that obeys `use_bidirectional_attention`. transformers'
+    /// class does not read it.
+    pub(super) fn read_with_own_code(&self, settings: &ConfigSettings) -> Supported<Architecture> {
+        let both_ways = settings.flag(BOTH_WAYS, false)?;
+        let own = Self {
+            causal: self.causal && !both_ways,
+            ..*self
+        };
+        Ok(Architecture {
+            own_code: both_ways,
+            ..own.read(settings)?
+        })
     }
 }
 

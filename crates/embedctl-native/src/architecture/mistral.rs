@@ -7,7 +7,9 @@ use super::{KnownType, MODEL};
 use crate::settings::{ConfigSettings, Supported};
 
 pub(super) const TYPES: &[KnownType] = &[
-    KnownType::new("mistral", MODEL, |settings| MISTRAL.read(settings)),
+    KnownType::new("mistral", MODEL, |settings| {
+        MISTRAL.read_with_own_code(settings)
+    }),
     KnownType::new("ministral", MODEL, |settings| MINISTRAL.read(settings)),
 ];
 

@@ -13,6 +13,8 @@ mod common;
 mod deberta;
 mod deberta_v2;
 mod description;
+#[cfg(test)]
+mod direction_tests;
 mod distilbert;
 mod electra;
 mod ernie;
@@ -27,6 +29,8 @@ mod gptj;
 mod granite;
 mod gte;
 mod gte_new;
+#[cfg(test)]
+mod ignored_tests;
 mod jina_bert;
 mod jina_lora;
 mod jina_v3;
@@ -57,6 +61,8 @@ mod refused;
 mod roberta;
 mod roformer;
 mod rotary_bert;
+#[cfg(test)]
+mod rotary_tests;
 mod smollm3;
 mod starcoder2;
 mod t5;
@@ -86,6 +92,9 @@ const MAX_LAYERS: usize = 4096;
 
 /// The name of the network in most recent classes with a head.
 const MODEL: &[&str] = &["model"];
+
+/// The setting that asks for attention both ways; few of transformers' classes read it.
+const BOTH_WAYS: &str = "use_bidirectional_attention";
 
 /// Larger heads than any model has.
 const MAX_HEAD: usize = 4096;
@@ -271,6 +280,22 @@ impl Architecture {
             base_names: known.base_names,
             own_code,
             ..architecture
+        })
+    }
+
+    /// A note where config.json asks for attention both ways and the reference's class does not read it, so that attention
+    /// looks back alone.
+    pub(crate) fn note_on_direction(&self) -> Option<String> {
+        let is_ignored = self.ignored.iter().any(|name| name == BOTH_WAYS);
+        let mut attending = (self.layers.iter()).filter(|layer| layer.mixer == Mixer::Attention);
+        let looks_back = attending.any(|layer| layer.causal);
+        (is_ignored && looks_back).then(|| {
+            format!(
+                "config.json asks for attention in both directions (\"{BOTH_WAYS}\"), but transformers' class for the \
+                 model_type {} does not read this setting: attention is causal, as in the reference. If the model was \
+                 trained with attention in both directions, its vectors are wrong",
+                self.model_type
+            )
         })
     }
 }

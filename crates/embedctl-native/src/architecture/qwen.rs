@@ -7,15 +7,19 @@ use super::{KnownType, MODEL};
 use crate::settings::{ConfigSettings, Supported};
 
 pub(super) const TYPES: &[KnownType] = &[
-    KnownType::new("qwen2", MODEL, |settings| QWEN2.read(settings)),
-    KnownType::new("qwen3", MODEL, |settings| QWEN3.read(settings)),
+    KnownType::new("qwen2", MODEL, |settings| {
+        QWEN2.read_with_own_code(settings)
+    }),
+    KnownType::new("qwen3", MODEL, |settings| {
+        QWEN3.read_with_own_code(settings)
+    }),
     // Of Perplexity's repositories, which looks both ways in any case.
     KnownType::new("bidirectional_pplx_qwen3", MODEL, |settings| {
         let both_ways = LlamaLike {
             causal: false,
             ..QWEN3
         };
-        both_ways.read(settings)
+        both_ways.read_with_own_code(settings)
     })
     .own_code(),
 ];

@@ -1,0 +1,80 @@
+//! Settings that are ignored, and those that never are.
+
+use super::tests::{read, refusal, types};
+use super::*;
+use crate::config_keys;
+
+#[test]
+fn what_no_class_reads_is_ignored_and_said() {
+    let mut ignoring = 0;
+    for kind in types() {
+        let Ok(known) = read(json!({"model_type": kind})) else {
+            continue; // a type that has no defaults
+        };
+        assert!(known.ignored.is_empty(), "{kind}");
+        let config = json!({
+            "model_type": kind, "invented_dimensions": [8, 4], "sandwich_norm": true, "invented_packing": "all",
+            "unheard_of": {"a": 1}, "nothing": null, "off": false,
+        });
+        let own = KNOWN
+            .iter()
+            .copied()
+            .flatten()
+            .any(|it| it.model_type == kind && it.own_code);
+        if own || !config_keys::lists(&kind) {
+            assert!(
+                refusal(config).contains("\"invented_dimensions\""),
+                "{kind}"
+            );
+            continue;
+        }
+        let ignored = [
+            "invented_dimensions",
+            "sandwich_norm",
+            "invented_packing",
+            "unheard_of",
+        ];
+        assert_eq!(read(config).unwrap().ignored, ignored, "{kind}");
+        ignoring += 1;
+    }
+    assert!(ignoring >= 20, "{ignoring}");
+}
+
+#[test]
+fn keys_of_code_around_the_network_are_ignored() {
+    for (kind, key) in [
+        ("lfm2", "num_heads"),
+        ("qwen3", "model_name"),
+        ("bert", "embedding_dim"),
+        ("bert", "projection_dim"),
+        ("roberta", "hidden_dim"),
+        ("bert", "embed_dim"),
+        ("bert", "num_channels"),
+        ("xlm-roberta", "num_features"),
+        ("bert", "text"),
+        ("llama", "token"),
+        ("bert", "message"),
+        ("qwen3", "base_model_name_or_path"),
+        ("mistral", "first_k_dense_replace"),
+        ("bert", "modality_config"),
+        ("bert", "partial_rotary_factor"),
+        ("bert", "original_max_position_embeddings"),
+    ] {
+        let read = read(json!({"model_type": kind, key: 3})).unwrap();
+        assert_eq!(read.ignored, [key], "{kind}");
+    }
+}
+
+#[test]
+fn what_the_class_reads_is_never_ignored() {
+    for kind in types() {
+        for name in config_keys::of(&kind) {
+            let mut config = json!({"model_type": kind});
+            // A value that no setting can have.
+            config[name] = json!({"odd": [-1]});
+            if let Ok(all) = read(config) {
+                assert!(all.ignored.is_empty(), "{kind}: {name}");
+            }
+        }
+    }
+}
