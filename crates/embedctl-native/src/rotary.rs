@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::room::grow_kept;
 use super::settings::{ConfigSettings, Supported};
-use parameters::RopeParameters;
+use parameters::{PART, RopeParameters, TRAINED};
 
 /// How fast each pair of a head's components turns.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,7 +35,7 @@ pub(super) struct RotaryShape {
     pub theta: f64,
     /// `max_position_embeddings`.
     pub positions: usize,
-    /// Whether the class's own frequencies follow `partial_rotary_factor`; those of a scaling always do.
+    /// Whether the class's own frequencies follow `partial_rotary_factor`; those of transformers' scalings always do.
     pub partial: bool,
     /// Whether the class has GTE's `ntk` scaling.
     pub own_ntk: bool,
@@ -50,16 +50,32 @@ pub(super) struct RotarySets {
     pub long: Option<(usize, Rotary)>,
     /// Tokens of a row at most: longer rows would change the frequencies.
     pub longest: Option<usize>,
+    /// Parameters that say something and that neither the class nor the scaling reads.
+    pub unread: Vec<&'static str>,
 }
 
 impl Rotary {
-    /// Reads one set of rope parameters.
+    /// Reads one set of rope parameters, with those that stand outside of it in config.json. Of these, the trained length goes
+    /// before the set's own. A set for one of several types of layers (`of_type`) takes none from outside.
     pub(super) fn read(
         settings: &ConfigSettings,
         parameters: &Map<String, Value>,
         shape: RotaryShape,
+        of_type: bool,
     ) -> Supported<RotarySets> {
-        RopeParameters::new(settings, parameters, shape)?.sets()
+        let mut all = parameters.clone();
+        let trained = settings.value(TRAINED);
+        all.extend(trained.map(|value| (TRAINED.to_owned(), value.clone())));
+        // A class that reads the part has read it already, with its default.
+        let part = (!shape.partial).then(|| settings.value(PART)).flatten();
+        if let Some(part) = part {
+            all.entry(PART).or_insert_with(|| part.clone());
+        }
+        let read = RopeParameters::new(settings, &all, shape)?;
+        if of_type && trained.is_some() && read.reads_trained() {
+            return Err(settings.unknown(TRAINED));
+        }
+        read.sets()
     }
 
     /// Appends cosines and sines of the positions from `table`'s own length up to `positions`.

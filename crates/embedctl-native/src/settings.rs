@@ -53,6 +53,11 @@ const NEUTRAL: &str = "_name_or_path name_or_path architectures auto_map model_t
     return_dict_in_generate xla_device torchscript license tokenizers_version transformers.js_config _num_labels
     tie_embedding";
 
+/// Settings of code around a network: of trainers, exporters and models that contain it. No code of a repository's own that
+/// is restated here reads them; of transformers' classes the list of keys says it.
+const AROUND: &str = "model_name base_model_name_or_path embedding_dim projection_dim hidden_dim embed_dim num_channels
+    num_features text token message first_k_dense_replace modality_config";
+
 /// A config.json that is being read.
 pub(super) struct ConfigSettings {
     file: PathBuf,
@@ -184,7 +189,9 @@ impl ConfigSettings {
         }
     }
 
-    /// The settings that no caller has read, and that transformers' class for this `model_type` does not read either.
+    /// The settings that no caller has read, and that transformers' class for this `model_type` does not read either. Of a
+    /// type without such a class, the other settings of a repository's own code are not known, but for those of code around
+    /// a network.
     ///
     /// # Errors
     /// If there is another one that no caller has read and that could change a hidden state.
@@ -201,9 +208,12 @@ impl ConfigSettings {
         let left = self.map.iter().filter(|(name, value)| {
             !read.contains(name.as_str()) && !lists(NEUTRAL, name) && !empty(name, value)
         });
-        let (refused, ignored): (Vec<_>, Vec<_>) = left
-            .map(|(name, _)| name)
-            .partition(|name| config_keys::reads(model_type, name));
+        let (refused, ignored): (Vec<_>, Vec<_>) =
+            left.map(|(name, _)| name)
+                .partition(|name| match config_keys::lists(model_type) {
+                    true => config_keys::reads(model_type, name),
+                    false => !lists(AROUND, name),
+                });
         match refused.first() {
             Some(name) => Err(self.unknown(name)),
             None => Ok(ignored.into_iter().cloned().collect()),
@@ -245,7 +255,7 @@ mod tests {
     #[test]
     fn no_setting_stands_twice_or_glued_to_another() {
         let mut names = BTreeSet::new();
-        for name in words(NEUTRAL) {
+        for name in words(NEUTRAL).chain(words(AROUND)) {
             assert!(names.insert(name), "{name}");
         }
         for name in [

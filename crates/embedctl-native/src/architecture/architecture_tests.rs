@@ -44,6 +44,15 @@ pub(super) fn types() -> BTreeSet<String> {
 }
 
 #[test]
+fn jinas_table_of_tokens_has_rows_for_a_multiple() {
+    let config = json!({
+        "model_type": "xlm-roberta", "position_embedding_type": "rotary", "vocab_size": 90, "pad_vocab_size_multiple": 8,
+    });
+    let rows = read(config).unwrap().embeddings.vocabulary;
+    assert_eq!(rows, Some(96));
+}
+
+#[test]
 fn qwen3_5s_layers_are_those_that_its_settings_name() {
     let mixers = |config: Value| -> Vec<bool> {
         let mut config = config;

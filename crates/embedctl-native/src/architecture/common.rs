@@ -1,6 +1,6 @@
 //! Settings that several architectures share: sizes, norms, windows and rotary frequencies.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::{
     Architecture, AttentionDescription, Embeddings, FeedForward, Layer, MAX_LAYERS, Mixer,
@@ -229,7 +229,6 @@ pub(super) fn turn_all(
 ) -> Supported<()> {
     let positions = settings.count("max_position_embeddings", positions)?;
     let theta = settings.positive("rope_theta", theta)?;
-    settings.pinned("partial_rotary_factor", &[json!(1.0), json!(1)])?;
     let shape = RotaryShape {
         head_size: all.attention.head_size,
         theta,
@@ -247,7 +246,7 @@ pub(super) fn turn_by(
     parameters: &Map<String, Value>,
     shape: RotaryShape,
 ) -> Supported<()> {
-    let set = add_rotary(all, Rotary::read(settings, parameters, shape)?);
+    let set = add_rotary(all, Rotary::read(settings, parameters, shape, false)?);
     all.layers
         .iter_mut()
         .for_each(|layer| layer.rotary = Some(set));
@@ -260,7 +259,13 @@ fn add_rotary(all: &mut Architecture, sets: RotarySets) -> usize {
         mut short,
         long,
         longest,
+        unread,
     } = sets;
+    for name in unread {
+        if !all.ignored.iter().any(|ignored| ignored == name) {
+            all.ignored.push(name.into());
+        }
+    }
     let number = all.rotary.len();
     short.beyond = long.as_ref().map(|(limit, _)| (*limit, number + 1));
     all.rotary.push(short);
@@ -309,7 +314,7 @@ pub(super) fn turn_by_type(
             partial: false,
             own_ntk: false,
         };
-        sets[index] = add_rotary(all, Rotary::read(settings, &parameters, shape)?);
+        sets[index] = add_rotary(all, Rotary::read(settings, &parameters, shape, true)?);
     }
     for (layer, &sliding) in all.layers.iter_mut().zip(sliding) {
         layer.rotary = Some(sets[usize::from(sliding)]);

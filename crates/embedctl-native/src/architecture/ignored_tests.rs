@@ -65,6 +65,53 @@ fn keys_of_code_around_the_network_are_ignored() {
     }
 }
 
+/// config.json of each kind of a repository's own code.
+fn own_code() -> Vec<Value> {
+    let jina = json!({"model_type": "xlm-roberta", "position_embedding_type": "rotary"});
+    let nvembed = std::fs::read("../../fixtures/architectures/nvembed/config.json").unwrap();
+    let mut all = vec![jina, serde_json::from_slice(&nvembed).unwrap()];
+    for kind in [
+        "bidirectional_pplx_qwen3",
+        "new",
+        "llama_bidirec",
+        "neobert",
+    ] {
+        all.push(json!({"model_type": kind}));
+    }
+    all
+}
+
+#[test]
+fn code_of_a_repositorys_own_reads_no_keys_of_code_around_it() {
+    for config in own_code() {
+        let plain = read(config.clone()).unwrap();
+        assert!(plain.own_code && plain.ignored.is_empty(), "{config}");
+        for key in [
+            "model_name",
+            "embedding_dim",
+            "projection_dim",
+            "hidden_dim",
+            "embed_dim",
+            "num_channels",
+            "num_features",
+            "text",
+            "token",
+            "message",
+            "base_model_name_or_path",
+            "first_k_dense_replace",
+            "modality_config",
+        ] {
+            let mut config = config.clone();
+            config[key] = json!(3);
+            let all = read(config).unwrap();
+            assert_eq!(all.ignored, [key], "{}", all.model_type);
+        }
+        let mut config = config;
+        config["invented"] = json!(3);
+        assert!(refusal(config).contains("\"invented\""));
+    }
+}
+
 #[test]
 fn what_the_class_reads_is_never_ignored() {
     for kind in types() {

@@ -47,7 +47,9 @@ pub(super) fn jina_lora(settings: &ConfigSettings) -> Supported<Architecture> {
         settings.pinned(off, &[json!(false)])?;
     }
     // The table of tokens has rows for a multiple.
-    settings.pinned("pad_vocab_size_multiple", &[json!(1)])?;
+    let multiple = settings.count("pad_vocab_size_multiple", 1)?;
+    let vocabulary = all.embeddings.vocabulary;
+    all.embeddings.vocabulary = vocabulary.map(|rows| rows.next_multiple_of(multiple));
     for name in UNREAD {
         settings.value(name);
     }

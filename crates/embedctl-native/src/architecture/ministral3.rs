@@ -45,6 +45,8 @@ fn ministral3(settings: &ConfigSettings) -> Supported<Architecture> {
         parameters.extend(defaults.as_object().cloned().unwrap_or_default());
     }
     let trained = parameters.get("original_max_position_embeddings");
+    let inner: Vec<Value> = trained.cloned().into_iter().collect();
+    settings.pinned("original_max_position_embeddings", &inner)?;
     let trained = trained.and_then(Value::as_u64);
     let grows = parameters.remove("llama_4_scaling_beta");
     let grows = grows.and_then(|beta| beta.as_f64());

@@ -28,7 +28,7 @@ fn nvembed(settings: &ConfigSettings) -> Supported<Architecture> {
     for layer in &mut all.layers {
         (layer.causal, layer.reach) = (false, None);
     }
-    all.ignored = text.finish("mistral")?;
+    all.ignored.extend(text.finish("mistral")?);
     let hidden = all.hidden;
     settings.pinned("hidden_size", &[json!(hidden)])?;
 

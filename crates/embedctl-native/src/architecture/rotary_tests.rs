@@ -3,6 +3,98 @@
 use super::tests::{read, refusal};
 use super::*;
 
+/// The types whose classes turn a head by the rules of transformers, and nothing else.
+const TURNED_WHOLE: [&str; 19] = [
+    "eurobert",
+    "gemma",
+    "gemma2",
+    "gemma3_text",
+    "granite",
+    "gte",
+    "jina_embeddings_v3",
+    "lfm2",
+    "llama",
+    "ministral",
+    "mistral",
+    "mixtral",
+    "modernbert",
+    "modernbert-decoder",
+    "nomic_bert",
+    "olmo2",
+    "qwen2",
+    "qwen3",
+    "smollm3",
+];
+
+#[test]
+fn rotary_settings_that_no_default_reads_are_ignored_and_said() {
+    let names = ["original_max_position_embeddings", "partial_rotary_factor"];
+    let others = [
+        "olmo",
+        "starcoder2",
+        "qwen3_moe",
+        "qwen3_vl_text",
+        "new",
+        "neobert",
+    ];
+    for kind in TURNED_WHOLE.into_iter().chain(others) {
+        let plain = read(json!({"model_type": kind})).unwrap();
+        let config = json!({"model_type": kind, names[0]: 512, names[1]: 0.5});
+        let all = read(config).unwrap();
+        assert_eq!(all.ignored, names, "{kind}");
+        assert_eq!(all.rotary, plain.rotary, "{kind}");
+        // A part that is the whole says nothing.
+        let all = read(json!({"model_type": kind, names[1]: 1.0})).unwrap();
+        assert!(all.ignored.is_empty(), "{kind}");
+    }
+    let inner = json!({"rope_type": "default", names[0]: 512, names[1]: 0.5});
+    let all = read(json!({"model_type": "qwen3", "rope_parameters": inner})).unwrap();
+    assert_eq!(all.ignored, names);
+    // Where the class reads the part, it acts.
+    for kind in ["phi", "phi3", "gpt_neox", "qwen3_5_text"] {
+        let half = read(json!({"model_type": kind, names[1]: 0.5})).unwrap();
+        let whole = read(json!({"model_type": kind, names[1]: 1.0})).unwrap();
+        let [half, whole] = [half, whole].map(|all| all.rotary[0].frequencies.len());
+        assert_eq!(2 * half, whole, "{kind}");
+    }
+}
+
+#[test]
+fn the_trained_length_outside_rope_parameters_goes_before_theirs() {
+    let name = "original_max_position_embeddings";
+    for scaling in [
+        json!({"rope_type": "yarn", "factor": 4.0}),
+        json!({"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}),
+    ] {
+        for kind in ["llama", "qwen3", "gte"] {
+            let with = |inner: usize, outer: Option<usize>| {
+                let mut config = json!({"model_type": kind, "rope_parameters": scaling});
+                config["rope_parameters"][name] = json!(inner);
+                if let Some(outer) = outer {
+                    config[name] = json!(outer);
+                }
+                let all = read(config).unwrap();
+                assert!(all.ignored.is_empty());
+                all.rotary
+            };
+            assert_eq!(with(4096, Some(512)), with(512, None), "{kind}");
+            assert_ne!(with(4096, None), with(512, None), "{kind}");
+            // A part of a head is turned by these scalings, which the class cannot do.
+            let config = json!({"model_type": kind, "rope_parameters": scaling, "partial_rotary_factor": 0.5});
+            assert!(
+                refusal(config).contains("\"partial_rotary_factor\""),
+                "{kind}"
+            );
+        }
+    }
+    // For each type of layers the class takes the length from the parameters alone.
+    let config = json!({
+        "model_type": "gemma3_text", name: 512,
+        "rope_parameters": {"full_attention": {"rope_type": "yarn", "factor": 4.0}},
+    });
+    assert!(refusal(config).contains(name));
+}
+
 #[test]
 fn a_rotary_setting_that_is_not_understood_is_refused_by_its_name() {
     let qwen = |rope: Value| json!({"model_type": "qwen3", "rope_parameters": rope});
@@ -14,7 +106,7 @@ fn a_rotary_setting_that_is_not_understood_is_refused_by_its_name() {
         ("factor", json!({"rope_type": "linear", "factor": -1})),
         (
             "partial_rotary_factor",
-            json!({"rope_type": "default", "partial_rotary_factor": 0.5}),
+            json!({"rope_type": "linear", "factor": 2.0, "partial_rotary_factor": 0.5}),
         ),
         (
             "mrope_section",

@@ -8,6 +8,12 @@ use super::{Rotary, RotarySets, RotaryShape};
 use crate::settings::{ConfigSettings, Supported, Unsupported};
 use embedctl_common::word_list::lists;
 
+/// The parameter for the positions that the model had before it was stretched.
+pub(super) const TRAINED: &str = "original_max_position_embeddings";
+
+/// The parameter for the part of a head that is turned.
+pub(super) const PART: &str = "partial_rotary_factor";
+
 /// A set of rope parameters.
 pub(super) struct RopeParameters<'a> {
     settings: &'a ConfigSettings,
@@ -113,16 +119,11 @@ impl<'a> RopeParameters<'a> {
         let own = match self.kind {
             "default" => "",
             "linear" => "factor",
-            "llama3" => "factor low_freq_factor high_freq_factor original_max_position_embeddings",
-            "yarn" => {
-                "factor original_max_position_embeddings attention_factor beta_fast beta_slow mscale
-                mscale_all_dim truncate"
-            }
+            "llama3" => "factor low_freq_factor high_freq_factor",
+            "yarn" => "factor attention_factor beta_fast beta_slow mscale mscale_all_dim truncate",
             "dynamic" => "factor",
             "ntk" if self.shape.own_ntk => "factor mixed_b",
-            "longrope" | "su" => {
-                "factor original_max_position_embeddings attention_factor short_factor long_factor"
-            }
+            "longrope" | "su" => "factor attention_factor short_factor long_factor",
             _ => {
                 return Err(self.refuse(if self.values.contains_key("rope_type") {
                     "rope_type"
@@ -131,7 +132,8 @@ impl<'a> RopeParameters<'a> {
                 }));
             }
         };
-        let general = "rope_type type rope_theta partial_rotary_factor";
+        let general =
+            "rope_type type rope_theta partial_rotary_factor original_max_position_embeddings";
         let unknown = self
             .values
             .iter()
@@ -168,7 +170,7 @@ impl<'a> RopeParameters<'a> {
     /// Positions of the model before it was stretched to longer texts.
     #[allow(clippy::cast_precision_loss)]
     fn trained(&self) -> Supported<f64> {
-        let trained = self.number("original_max_position_embeddings")?;
+        let trained = self.number(TRAINED)?;
         Ok(trained.unwrap_or(self.shape.positions as f64))
     }
 
@@ -179,20 +181,38 @@ impl<'a> RopeParameters<'a> {
         Ok(factor.unwrap_or(self.shape.positions as f64 / trained))
     }
 
+    /// Whether the scaling starts from the trained length.
+    pub(super) fn reads_trained(&self) -> bool {
+        ["llama3", "yarn", "longrope", "su"].contains(&self.kind)
+    }
+
+    /// Whether `partial_rotary_factor` is read: by every scaling of transformers, and by some classes without one.
+    fn reads_part(&self) -> bool {
+        self.shape.partial || !["default", "ntk"].contains(&self.kind)
+    }
+
+    /// The parameters that say something and that nothing reads.
+    fn unread(&self) -> Supported<Vec<&'static str>> {
+        let trained = self.number(TRAINED)?.filter(|_| !self.reads_trained());
+        let part = self.number(PART)?.filter(|_| !self.reads_part());
+        let part = part.filter(|part| part.to_bits() != 1.0_f64.to_bits());
+        let names = [trained.map(|_| TRAINED), part.map(|_| PART)];
+        Ok(names.into_iter().flatten().collect())
+    }
+
     /// Channels of a head that are turned.
     fn turned_channels(&self) -> Supported<usize> {
-        let name = "partial_rotary_factor";
+        let name = PART;
         let head_size = self.shape.head_size;
-        let turned = match self.number(name)? {
+        let turned = match self.number(name)?.filter(|_| self.reads_part()) {
             None | Some(1.0) => head_size,
             #[allow(
                 clippy::cast_precision_loss,
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss
             )]
-            Some(part) if part < 1.0 && (self.shape.partial || self.kind != "default") => {
-                (head_size as f64 * part) as usize
-            }
+            // Other classes fail where a scaling turns a part.
+            Some(part) if part < 1.0 && self.shape.partial => (head_size as f64 * part) as usize,
             Some(_) => return Err(self.refuse(name)),
         };
         if turned == 0 || !turned.is_multiple_of(2) {
@@ -234,6 +254,7 @@ impl<'a> RopeParameters<'a> {
             short: set(scaled.short),
             long: scaled.long.map(|(limit, long)| (limit, set(long))),
             longest: (self.kind == "dynamic").then_some(self.shape.positions),
+            unread: self.unread()?,
         })
     }
 
