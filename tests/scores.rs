@@ -168,11 +168,9 @@ fn reduced_precision_stays_near() {
     }
 }
 
-/// A network that the engine runs, but that transformers does not classify with.
-#[test]
-fn types_without_a_class_that_classifies_are_refused_with_that_reason() {
+/// A copy of a case without its reference.
+fn copied(case: &Path) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let case = Path::new("fixtures/scores/llama");
     let model = folder.path().join("model");
     std::fs::create_dir(&model).unwrap();
     for entry in std::fs::read_dir(case.join("model")).unwrap() {
@@ -182,6 +180,68 @@ fn types_without_a_class_that_classifies_are_refused_with_that_reason() {
     for name in ["records.jsonl", "case.json"] {
         std::fs::copy(case.join(name), folder.path().join(name)).unwrap();
     }
+    folder
+}
+
+/// Adds the first row of a checkpoint's table of tokens to all of its rows.
+fn add_first_row(weights: &Path, table: &str) {
+    let bytes = std::fs::read(weights).unwrap();
+    let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    let changed = tensors.iter().map(|(name, tensor)| {
+        let mut data = tensor.data().to_vec();
+        if name == table {
+            let values = tensor.data().as_chunks::<4>().0.iter();
+            let values: Vec<f32> = values.map(|value| f32::from_le_bytes(*value)).collect();
+            let first = &values[..tensor.shape()[1]];
+            let sums = values.iter().zip(first.iter().cycle());
+            data = sums
+                .flat_map(|(value, add)| (value + add).to_le_bytes())
+                .collect();
+        }
+        (name, tensor.dtype(), tensor.shape().to_vec(), data)
+    });
+    let changed: Vec<_> = changed.collect();
+    let views = changed.iter().map(|(name, dtype, shape, data)| {
+        let view = safetensors::tensor::TensorView::new(*dtype, shape.clone(), data);
+        (*name, view.unwrap())
+    });
+    let written = safetensors::serialize(views, None).unwrap();
+    std::fs::write(weights, written).unwrap();
+}
+
+/// Classes of GPT-2's kind look token types up in their table of tokens: where all are 0, every token gets its first row.
+#[test]
+fn token_types_are_rows_of_the_table_of_tokens() {
+    for (name, table) in [
+        ("gpt2", "transformer.wte.weight"),
+        ("gpt-neo", "transformer.wte.weight"),
+        ("gptj", "transformer.wte.weight"),
+    ] {
+        let case = &Path::new("fixtures/scores").join(name);
+        let without = score(case, &["-p", "native"]).unwrap();
+
+        let typed = copied(case);
+        let file = typed.path().join("model/tokenizer_config.json");
+        let text = std::fs::read(&file).unwrap();
+        let mut config: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        config["model_input_names"] =
+            serde_json::json!(["input_ids", "token_type_ids", "attention_mask"]);
+        std::fs::write(&file, config.to_string()).unwrap();
+        let typed = score(typed.path(), &["-p", "native"]).unwrap();
+
+        let added = copied(case);
+        add_first_row(&added.path().join("model/model.safetensors"), table);
+        let added = score(added.path(), &["-p", "native"]).unwrap();
+        assert_eq!(difference(&typed, &added), None, "{name}");
+        assert!(difference(&typed, &without).is_some(), "{name}");
+    }
+}
+
+/// A network that the engine runs, but that transformers does not classify with.
+#[test]
+fn types_without_a_class_that_classifies_are_refused_with_that_reason() {
+    let folder = copied(Path::new("fixtures/scores/llama"));
+    let model = folder.path().join("model");
     let file = model.join("config.json");
     let config = std::fs::read_to_string(&file).unwrap();
     let changed = config.replace("\"model_type\": \"llama\"", "\"model_type\": \"granite\"");
