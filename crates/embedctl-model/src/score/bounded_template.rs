@@ -4,6 +4,9 @@
 //! instructions are rewritten: the result of each step that makes a value is weighed, and the weight is taken from the
 //! budget. Functions that make more than they are given (`replace`, `join`, …) are counted before they run. The pages of
 //! the interpreter's own documentation call its instructions unstable, so its version is fixed in `Cargo.toml`.
+//!
+//! The interpreter has no limit where it reads a template: at each operator of a chain it looks for a constant in all of
+//! the operators before. So the operators of a tag are counted first ([`check_operators`]).
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -26,6 +29,10 @@ const PLACE: usize = 64;
 
 /// How deep values may be nested. The interpreter recurses over them, and so do their comparison and their end.
 const MOST_DEPTH: usize = 200;
+
+/// The most operators between the delimiters of a tag. Templates of published models have a few dozen. With this many
+/// in each tag, a template of 64 KiB takes some millions of steps to read.
+pub(super) const MOST_OPERATORS: usize = 500;
 
 /// Functions of the rewritten program. No template can name them.
 const WEIGH: &str = "\0weigh";
@@ -53,6 +60,51 @@ pub(super) fn without_constant_products(source: &str) -> String {
         from = end;
     }
     changed + &source[from..]
+}
+
+/// Refuses a template with more than [`MOST_OPERATORS`] operators in a tag, without parsing it.
+///
+/// # Errors
+/// The line of that tag, and the limit.
+pub(super) fn check_operators(source: &str) -> Result<(), String> {
+    let spaces = WhitespaceConfig::default();
+    let tokens = tokenize(source, false, SyntaxConfig, spaces).map_while(Result::ok);
+    let (mut line, mut count) = (1, 0);
+    for (token, span) in tokens {
+        match token {
+            Token::VariableStart | Token::BlockStart => (line, count) = (span.start_line, 0),
+            token if is_operator(&token) => count += 1,
+            _ => {}
+        }
+        if count > MOST_OPERATORS {
+            return Err(format!(
+                "the expression on line {line} has more than {MOST_OPERATORS} operators, the limit"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a token is an operator behind which the interpreter looks for constants.
+fn is_operator(token: &Token<'_>) -> bool {
+    match token {
+        Token::Ident(word) => matches!(*word, "and" | "or" | "not" | "in"),
+        Token::Plus
+        | Token::Minus
+        | Token::Mul
+        | Token::Div
+        | Token::FloorDiv
+        | Token::Pow
+        | Token::Mod
+        | Token::Tilde
+        | Token::Eq
+        | Token::Ne
+        | Token::Gt
+        | Token::Gte
+        | Token::Lt
+        | Token::Lte => true,
+        _ => false,
+    }
 }
 
 /// Renders a template of `environment`, which [`prepare`] has prepared, on a thread that does nothing else.

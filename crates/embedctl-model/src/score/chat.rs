@@ -15,7 +15,7 @@ use minijinja::{Environment, ErrorKind, UndefinedBehavior, context};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::bounded_template::{self, without_constant_products};
+use super::bounded_template::{self, check_operators, without_constant_products};
 use crate::budget::TextBudget;
 use crate::metadata;
 use embedctl_common::error::{Cause, Error, Result};
@@ -95,6 +95,7 @@ impl ChatTemplate {
                 "it has {bytes} bytes, but the limit is {MOST_BYTES}"
             )));
         }
+        check_operators(&source).map_err(failed)?;
         let environment = on_deep_stack(|| {
             let mut environment = with_functions(Environment::new());
             environment.set_fuel(Some(MOST_STEPS));
@@ -136,6 +137,16 @@ impl ChatTemplate {
     /// # Errors
     /// If the template refuses it, or does not come to an end.
     pub fn render(&self, messages: &[ChatMessage<'_>]) -> Result<String, Cause> {
+        self.text_of(messages).map_err(|reason| {
+            let file = self.file.display();
+            Cause::of(format!(
+                "the chat template ({file}) fails on this text: {reason}"
+            ))
+        })
+    }
+
+    /// The text of a chat, or the reason for which there is none, without the template's file.
+    fn text_of(&self, messages: &[ChatMessage<'_>]) -> Result<String, String> {
         let bytes = messages.iter().map(|message| message.content.len()).sum();
         let messages: Vec<Value> = messages
             .iter()
@@ -163,12 +174,7 @@ impl ChatTemplate {
                 )),
             }
         });
-        rendered.and_then(|text| text).map_err(|reason| {
-            let file = self.file.display();
-            Cause::of(format!(
-                "the chat template ({file}) fails on this text: {reason}"
-            ))
-        })
+        rendered.and_then(|text| text)
     }
 
     /// The chat of a row's text: a message, or one for each text of a pair; `prompt` is the system's.
@@ -182,9 +188,7 @@ impl ChatTemplate {
             messages.push(message("system", prompt));
         }
         match TextPair::of(text).filter(|_| is_pair) {
-            Some(TextPair { first, second }) => {
-                messages.extend([message("query", first), message("document", second)]);
-            }
+            Some(pair) => messages.extend(of_pair(pair)),
             None => messages.push(message("user", text)),
         }
         self.render(&messages)
@@ -196,8 +200,11 @@ impl ChatTemplate {
     /// If one does not.
     pub(crate) fn check_roles(&self) -> Result<()> {
         let chat = |first, second| {
-            self.of_text("", &TextPair { first, second }.joined(), true)
-                .map_err(|cause| Error::model(self.file.display(), cause))
+            let text = self.text_of(&of_pair(TextPair { first, second }));
+            text.map_err(|reason| {
+                let reason = format!("has a chat template that fails on a pair: {reason}");
+                Error::model(self.file.display(), reason)
+            })
         };
         let base = chat("alpha", "bravo")?;
         let lost = [
@@ -213,6 +220,15 @@ impl ChatTemplate {
             .with_remedy("use a model that was trained to score pairs, or give it a template for them")),
         }
     }
+}
+
+/// The messages of a pair.
+fn of_pair<'a>(pair: TextPair<'a>) -> [ChatMessage<'a>; 2] {
+    let message = |role, content| ChatMessage { role, content };
+    [
+        message("query", pair.first),
+        message("document", pair.second),
+    ]
 }
 
 /// Architectures whose templates read a message's content as a text.
@@ -297,6 +313,7 @@ fn words(error: &minijinja::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::bounded_template::MOST_OPERATORS;
     use super::*;
 
     fn template(source: &str) -> Result<ChatTemplate> {
@@ -365,6 +382,50 @@ mod tests {
                 "{{% set n = namespace(x=1) %}}{{% for i in range(9000) %}}{{% set n.x = {value} %}}{{% endfor %}}{shown}"
             );
             let _ = template(&source).unwrap().of_text("", "a", false);
+        }
+    }
+
+    /// Reading a chain takes the square of its length: 30,000 terms took more than half a minute.
+    #[test]
+    fn operators_of_a_tag_are_counted_before_it_is_read() {
+        for term in [
+            "+x",
+            "-x",
+            "~x",
+            "*1",
+            "/x",
+            "//x",
+            "%x",
+            "**1",
+            "==x",
+            "<x",
+            " and x",
+            " or x",
+            " in x",
+            " not in x",
+            " + -x",
+            " and not x",
+        ] {
+            let chain = |terms: usize| format!("a\n{{{{ x{} }}}}", term.repeat(terms));
+            let error = template(&chain(MOST_OPERATORS + 1))
+                .unwrap_err()
+                .to_string();
+            let said = "the expression on line 2 has more than 500 operators, the limit";
+            assert!(error.contains(said), "{term}: {error}");
+            // What follows it is not read, either.
+            let cut = format!("{}{{{{ 'open", chain(MOST_OPERATORS + 1));
+            assert!(template(&cut).unwrap_err().to_string().contains(said));
+        }
+        for source in [
+            format!(
+                "{{% set x = 1 %}}{{{{ x{} }}}}",
+                "+x".repeat(MOST_OPERATORS)
+            ),
+            "{{ 1 + 1 }}{% if 1 == 1 and 1 %}{% endif %}".repeat(1000),
+            format!("{{{{ [{}1]|length }}}}", "1,".repeat(2000)),
+            "a + b - c\n".repeat(2000),
+        ] {
+            template(&source).unwrap();
         }
     }
 
@@ -512,7 +573,9 @@ mod tests {
         let endless = template(
             "{% for a in range(99999) %}{% for b in range(99999) %}x{% endfor %}{% endfor %}",
         );
-        assert!(endless.unwrap().check_roles().is_err());
+        let error = endless.unwrap().check_roles().unwrap_err().to_string();
+        let paths = error.matches("chat_template.jinja").count();
+        assert_eq!(paths, 1, "{error}");
         let error = template("{{ raise_exception('no such role') }}")
             .unwrap()
             .check_roles();
