@@ -102,6 +102,9 @@ pub fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
 }
 
+/// A pointer of Git LFS is shorter, by its specification.
+pub const LFS_POINTER_LIMIT: usize = 1024;
+
 /// Why a file that begins so cannot be read whatever it should be: it is a pointer of Git LFS, as a clone without LFS has
 /// in the place of large files.
 #[must_use]
@@ -111,6 +114,18 @@ pub fn lfs_pointer(start: &[u8]) -> Option<Cause> {
         Cause::of("is a pointer to a file in Git LFS, not the file")
             .with("get the file: `git lfs install && git lfs pull` in the clone, or fetch it again")
     })
+}
+
+/// The same for a file that may hold any text: only if all of it, `content`, has the form of a pointer.
+#[must_use]
+pub fn whole_lfs_pointer(content: &[u8]) -> Option<Cause> {
+    let cause = lfs_pointer(content).filter(|_| content.len() < LFS_POINTER_LIMIT)?;
+    let text = str::from_utf8(content).ok()?;
+    let mut lines = text.lines();
+    let is_version = lines.next() == Some("version https://git-lfs.github.com/spec/v1");
+    let mut has = |key: &str| lines.next().is_some_and(|line| line.starts_with(key));
+    let is_pointer = is_version && has("oid sha256:") && has("size ") && lines.next().is_none();
+    is_pointer.then_some(cause)
 }
 
 #[cfg(test)]
@@ -132,6 +147,23 @@ mod tests {
             read(&folder.path().join("gone"), 5).unwrap_err().kind(),
             io::ErrorKind::NotFound
         );
+    }
+
+    #[test]
+    fn text_about_a_pointer_is_not_a_pointer() {
+        let pointer =
+            "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 90868376\n";
+        assert!(whole_lfs_pointer(pointer.as_bytes()).is_some());
+        for text in [
+            format!("{pointer}is a pointer"),
+            format!("a pointer:\n{pointer}"),
+            pointer.replace("oid sha256", "id"),
+            pointer.replace("spec/v1", "spec/v1 is the address"),
+            pointer.replace("size", &"x".repeat(1024)),
+            "version https://git-lfs.github.com/spec/v1".into(),
+        ] {
+            assert!(whole_lfs_pointer(text.as_bytes()).is_none(), "{text}");
+        }
     }
 
     #[cfg(unix)]

@@ -16,8 +16,23 @@ pub fn refuses_gguf(file: &str) -> Cause {
     Cause::of(format!(
         "holds weights as GGUF ({file}), the quantized format of llama.cpp, which embedctl does not read"
     ))
-    .with(format!(
-        "name the model that they were made from, in safetensors or ONNX: {MODEL} org/name (the page of a GGUF \
+    .with(original())
+}
+
+/// Why such a file is not run either where it is not there.
+#[must_use]
+pub fn refuses_missing_gguf() -> Cause {
+    Cause::of(
+        "is not there; and it would not be run: its ending is that of GGUF, the quantized format of llama.cpp, which \
+         embedctl does not read",
+    )
+    .with(original())
+}
+
+/// What to run in place of such a file.
+fn original() -> String {
+    format!(
+        "name the model that its weights were made from, in safetensors or ONNX: {MODEL} org/name (the page of a GGUF \
          repository on the Hub names it as its base model)"
-    ))
+    )
 }

@@ -85,14 +85,15 @@ fn something_else(given: &str) -> Option<Cause> {
     let is_onnx = path
         .extension()
         .is_some_and(|ending| ending.eq_ignore_ascii_case("onnx"));
-    // A path that leads nowhere is reported as that.
-    let is_path = path.is_absolute() || given.starts_with('.');
-    let is_gguf = gguf::is_gguf(given) && (!is_path || path.exists());
+    let is_gguf = gguf::is_gguf(given);
     if !is_onnx && !is_gguf && !path.is_file() {
         return None;
     }
     if is_gguf {
-        return Some(gguf::refuses_gguf(given));
+        return Some(match path.exists() {
+            true => gguf::refuses_gguf(given),
+            false => gguf::refuses_missing_gguf(),
+        });
     }
     let folder = path.parent().unwrap_or(Path::new(""));
     let above = folder.parent().filter(|_| folder.ends_with("onnx"));

@@ -94,8 +94,9 @@ pub fn kinds(paths: &[&str]) -> Vec<(&'static str, String)> {
 fn lacking(what: &str, files: &[&str]) -> Cause {
     if files.is_empty() {
         return Cause::of(format!("has no {what}; it holds no ONNX file at all")).with(format!(
-            "export one with Python (optimum-cli export onnx --model MODEL FOLDER) and name the folder with {MODEL}, or \
-             take a repository that has one (many are under onnx-community and Xenova)"
+            "export an ONNX file with Python (optimum-cli export onnx --model NAME FOLDER, where NAME is not quantized) \
+             and name the folder with {MODEL}, or take a repository that has one (many are under onnx-community and \
+             Xenova)"
         ));
     }
     Cause::of(format!("has no {what}; it has {}", files.join(", ")))
@@ -183,7 +184,12 @@ mod tests {
         let files = ["config.json", "model.safetensors"];
         let cause = choose(&files, "", &OnnxChoice::default()).unwrap_err();
         assert!(cause.reason.contains("no ONNX file at all"));
-        assert!(cause.remedy.unwrap().contains("optimum-cli"));
+        assert!(cause.remedy.as_ref().unwrap().contains("optimum-cli"));
+        assert!(
+            cause
+                .remedy
+                .is_some_and(|remedy| remedy.starts_with("export an ONNX file"))
+        );
         let cause = choose(&["notes.txt"], "", &OnnxChoice::default()).unwrap_err();
         assert!(
             cause

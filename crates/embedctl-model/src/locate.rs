@@ -1,6 +1,7 @@
 //! Where a model's files are: its folder, its ONNX file, its checkpoint.
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::ModelName;
@@ -11,11 +12,9 @@ use super::{Adapter, CheckpointFiles, Onnx, adapter};
 use super::{ModelOptions, ModelTask, metadata, onnx_file, resolve, tasks};
 use embedctl_common::error::{Cause, Error, ErrorKind, Result};
 use embedctl_common::setting::{MODEL_FILE, PRECISION, PROVIDER};
-use embedctl_common::small_file;
+use embedctl_common::small_file::{self, LFS_POINTER_LIMIT};
 use embedctl_hub as hub;
-
-/// A pointer of Git LFS is shorter, by its specification.
-const LONGEST_POINTER: u64 = 1024;
+use embedctl_hub::gguf;
 
 /// What is known of a graph's output before it is read.
 #[derive(Debug, Clone, Copy)]
@@ -124,7 +123,7 @@ pub(super) fn lfs_note(folder: &Path) -> Option<String> {
                 .is_some_and(|ending| ending == "safetensors")
         })
         .filter_map(|path| {
-            let start = small_file::read(&path, LONGEST_POINTER).ok()?;
+            let start = small_file::read(&path, LFS_POINTER_LIMIT as u64).ok()?;
             Some((path, small_file::lfs_pointer(&start)?))
         })
         .collect();
@@ -164,7 +163,8 @@ fn adapted(
     })
 }
 
-/// Reads an ONNX file's header, and checks that the files of its external weights exist.
+/// Reads an ONNX file's header, and checks that the files of its external weights exist, are not pointers, and are as long
+/// as it says.
 fn read_onnx(path: PathBuf) -> Result<Onnx> {
     let onnx = Onnx {
         graph: Graph::read(&path)?,
@@ -176,8 +176,34 @@ fn read_onnx(path: PathBuf) -> Result<Onnx> {
             missing.display(),
             format!("is missing: {} keeps weights there", onnx.path.display()),
         )),
-        None => Ok(onnx),
+        None => check_external(&onnx).map(|()| onnx),
     }
+}
+
+/// Checks the beginning and the length of the files of external weights.
+fn check_external(onnx: &Onnx) -> Result<()> {
+    let folder = onnx.path.parent().unwrap_or(&onnx.path);
+    for (file, needed) in onnx.graph.external.iter().zip(&onnx.graph.external_bytes) {
+        let path = folder.join(file);
+        let failed = |error| Error::io("read", &path, error);
+        let opened = small_file::open(&path).map_err(failed)?;
+        let length = opened.metadata().map_err(failed)?.len();
+        let mut start = Vec::new();
+        (opened.take(64).read_to_end(&mut start)).map_err(failed)?;
+        let cause = small_file::lfs_pointer(&start).or_else(|| {
+            (length < *needed).then(|| {
+                Cause::of(format!(
+                    "is cut short: it has {length} bytes, but {} keeps weights in the first {needed}",
+                    onnx.path.display()
+                ))
+                .with("fetch the file again")
+            })
+        });
+        if let Some(cause) = cause {
+            return Err(Error::model(path.display(), cause));
+        }
+    }
+    Ok(())
 }
 
 /// The checkpoint, if it is wanted, present and supported; else the reason.
@@ -283,6 +309,9 @@ fn find_onnx(folder: &Path, transformer: &str, options: &ModelOptions) -> Result
     }
     if let Some(named) = &options.model_file {
         let file = folder.join(named);
+        if file.is_file() && gguf::is_gguf(named) {
+            return Err(Error::model(folder.display(), gguf::refuses_gguf(named)));
+        }
         if file.is_file() {
             return Ok(file); // under any name
         }

@@ -49,6 +49,9 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
         return Err(Error::model(path.display(), pointer));
     }
     let expected = |error: serde_json::Error| {
+        if let Some(cause) = not_a_number(bytes, &error) {
+            return Error::model(path.display(), cause);
+        }
         Error::model(
             path.display(),
             format!("does not have the expected JSON structure ({error})"),
@@ -70,6 +73,35 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
         }
     }
     serde_json::from_slice(bytes).map(Some).map_err(expected)
+}
+
+/// The cause if a file is not JSON, as `error` says, because of a number that Python writes and JSON does not have.
+fn not_a_number(file: &[u8], error: &serde_json::Error) -> Option<Cause> {
+    let line = file
+        .split(|byte| *byte == b'\n')
+        .nth(error.line().checked_sub(1)?)?;
+    // The error lies within the word, or before it.
+    let near = error.column().saturating_sub(2);
+    let names = ["-Infinity", "Infinity", "NaN"];
+    let found = (near..=near + 2).find_map(|at| {
+        let rest = line.get(at..)?;
+        let name = names
+            .into_iter()
+            .find(|name| rest.starts_with(name.as_bytes()))?;
+        Some((at, name))
+    });
+    let (at, name) = found?;
+    let before = str::from_utf8(&line[..at]).ok()?.trim_end_matches('-');
+    let key = before.trim_end().strip_suffix(':').map(str::trim_end);
+    let key = key.and_then(|key| key.strip_suffix('"')?.rsplit_once('"'));
+    let place = match key {
+        Some((_, key)) => format!("\"{key}\""),
+        None => format!("a value on line {}", error.line()),
+    };
+    let cause = Cause::of(format!(
+        "is not JSON: {place} is {name}, and JSON has no such number"
+    ));
+    Some(cause.with("write a number or null in its place"))
 }
 
 /// Reads a tokenizer's file, guarded against its reader's panics and endless work.

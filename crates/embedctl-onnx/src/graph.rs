@@ -3,7 +3,7 @@
 //! The messages below declare only the fields that are needed; prost skips the rest (the tensors' bytes
 //! among them), so a file of gigabytes costs little memory. Field numbers: `onnx.proto3` of ONNX 1.x.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
@@ -75,6 +75,8 @@ pub struct Graph {
     pub operators: BTreeSet<String>,
     /// External weight files, relative to the ONNX file's folder.
     pub external: Vec<PathBuf>,
+    /// How many bytes each of these files has at least: where the last of its weights ends.
+    pub external_bytes: Vec<u64>,
     /// A matrix product in blocks (`MatMulNBits`) whose result depends on where in the batch a row stands.
     pub mixes_rows: bool,
     /// Weights are stored packed and unfolded by operators at load (`Cast` or `DequantizeLinear` of a
@@ -150,26 +152,33 @@ impl Graph {
                     .first()
                     .is_some_and(|input| stored.contains(input.as_str()))
         });
-        let mut external = BTreeSet::new();
+        let mut external = BTreeMap::new();
         read.collect(graph, &mut external);
-        read.external = external.into_iter().map(PathBuf::from).collect();
+        for (file, bytes) in external {
+            read.external.push(file.into());
+            read.external_bytes.push(bytes);
+        }
         read
     }
 
-    fn collect(&mut self, graph: &skeleton::GraphSkeleton, external: &mut BTreeSet<String>) {
+    fn collect(&mut self, graph: &skeleton::GraphSkeleton, external: &mut BTreeMap<String, u64>) {
         let constants = graph
             .node
             .iter()
             .flat_map(|node| &node.attribute)
             .filter_map(|attribute| attribute.t.as_ref());
         for tensor in graph.initializer.iter().chain(constants) {
-            external.extend(
-                tensor
-                    .external_data
-                    .iter()
-                    .filter(|e| e.key == "location")
-                    .map(|e| e.value.clone()),
-            );
+            let entry = |key: &str| {
+                let mut entries = tensor.external_data.iter();
+                entries.find(|entry| entry.key == key)
+            };
+            if let Some(location) = entry("location") {
+                let number = |key| entry(key).and_then(|entry| entry.value.parse::<u64>().ok());
+                let end = number("offset").unwrap_or(0);
+                let end = end.saturating_add(number("length").unwrap_or(0));
+                let bytes = external.entry(location.value.clone()).or_default();
+                *bytes = end.max(*bytes);
+            }
         }
         for node in &graph.node {
             self.mixes_rows |= node.mixes_rows();

@@ -120,6 +120,22 @@ fn missing_and_damaged_files_are_named() {
     Variant::of("weights-external-data")
         .remove("onnx/model.onnx_data")
         .refused(&["model.onnx_data", "is missing"]);
+    let external = |change: &dyn Fn(&mut Vec<u8>)| {
+        let variant = Variant::of("weights-external-data");
+        let path = variant.0.path().join("onnx/model.onnx_data");
+        let mut bytes = fs::read(&path).unwrap();
+        change(&mut bytes);
+        fs::write(path, bytes).unwrap();
+        variant
+    };
+    let pointer = external(&|bytes| *bytes = LFS_POINTER.to_vec());
+    pointer.refused(&["model.onnx_data", "Git LFS", "git lfs pull"]);
+    let cut = external(&|bytes| bytes.truncate(40_000));
+    cut.refused(&[
+        "model.onnx_data",
+        "is cut short: it has 40000 bytes",
+        "fetch",
+    ]);
 }
 
 const LFS_POINTER: &[u8] =
@@ -148,9 +164,49 @@ fn weights_of_llama_cpp_are_called_that() {
         Model::open(&options(&file), WeightsPreference::Onnx),
         &words,
     );
+    let named = Variant::of("bert-cls");
+    fs::write(named.0.path().join("q4.gguf"), b"GGUF").unwrap();
+    let options_of_file = ModelOptions {
+        model_file: Some("q4.gguf".into()),
+        ..named.options()
+    };
+    assert_says(
+        Model::open(&options_of_file, WeightsPreference::Onnx),
+        &["GGUF (q4.gguf)", "org/name"],
+    );
+    let gone = alone.path().join("gone.gguf");
+    let error = Model::open(&options(&gone), WeightsPreference::Onnx).unwrap_err();
+    let error = error.to_string();
+    for part in ["gone.gguf", "is not there", "GGUF", "org/name"] {
+        assert!(error.contains(part), "{error}");
+    }
+    assert!(!error.contains("holds weights"), "{error}");
     let beside = Variant::of("bert-cls").remove("onnx");
     fs::write(beside.0.path().join("model-Q4_K_M.gguf"), b"GGUF").unwrap();
     beside.refused(&words);
+}
+
+/// Python writes it, and no other reader of JSON takes it.
+#[test]
+fn numbers_that_json_does_not_have_are_named_with_their_key() {
+    for (value, name) in [
+        ("NaN", "NaN"),
+        ("Infinity", "Infinity"),
+        ("-Infinity", "-Infinity"),
+        ("[1, NaN]", "NaN"),
+    ] {
+        let variant = Variant::of("bert-cls");
+        let path = variant.0.path().join("config.json");
+        let text = fs::read_to_string(&path).unwrap();
+        let text = text.replacen('{', &format!("{{\n  \"a_key\" : {value},"), 1);
+        fs::write(&path, text).unwrap();
+        let place = match value.starts_with('[') {
+            true => "a value on line 2",
+            false => "\"a_key\"",
+        };
+        let said = format!("{place} is {name}, and JSON has no such number");
+        variant.refused(&["config.json", &said, "write a number or null"]);
+    }
 }
 
 /// Windows' editors put one before UTF-8.
