@@ -191,6 +191,13 @@ fn switches_are_true_as_in_python() {
         let variant = Variant::of("bert-mean-legacy");
         variant.change("1_Pooling/config.json", key, value).config()
     };
+    let lowers = |value: Value| {
+        let variant = Variant::of("tok-lowercase-sentence-bert-config");
+        let variant = variant.change("sentence_bert_config.json", "do_lower_case", value);
+        let (tokenizer, _) = Model::tokenizer_alone(&variant.options()).unwrap();
+        let ids = |text| tokenizer.encode(text, true).unwrap().get_ids().to_vec();
+        ids("A CAT SITS") == ids("a cat sits")
+    };
     for (value, on) in [
         (json!("False"), true),
         (json!(1), true),
@@ -204,6 +211,7 @@ fn switches_are_true_as_in_python() {
         assert_eq!(config.include_prompt, on, "{value}");
         let modes = pooling("pooling_mode_cls_token", value.clone()).pooling;
         assert_eq!(modes.contains(&PoolingMode::Cls), on, "{value}");
+        assert_eq!(lowers(value.clone()), on, "{value}");
     }
 }
 
