@@ -784,7 +784,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l threads -d '
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l max-record-bytes -d 'Largest record size, such as 512KiB; larger records are rejected [default: 4MiB]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l on-error -d 'How to handle a record that cannot be embedded' -r -f -a "fail\t'Stop the run'
 skip\t'Leave the record out, count it, and continue'
-null\t'Write a row with a null vector and the reason in the column embedding_error, count it, and continue'"
+null\t'Write a row with a null vector and the reason in the column embedding_error, count it, and continue; pgcopy leaves out rows that PostgreSQL cannot hold'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l rejects -d 'JSONL file for skipped records: the whole record with file, line and reason' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l stats -d 'JSON file for the summary, written during the run and at its end' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l stats-interval -d 'Seconds between two updates of --stats' -r
@@ -886,7 +886,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l threads -d '
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l max-record-bytes -d 'Largest record size, such as 512KiB; larger records are rejected [default: 4MiB]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l on-error -d 'How to handle a record that cannot be embedded' -r -f -a "fail\t'Stop the run'
 skip\t'Leave the record out, count it, and continue'
-null\t'Write a row with a null vector and the reason in the column embedding_error, count it, and continue'"
+null\t'Write a row with a null vector and the reason in the column embedding_error, count it, and continue; pgcopy leaves out rows that PostgreSQL cannot hold'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l rejects -d 'JSONL file for skipped records: the whole record with file, line and reason' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l stats -d 'JSON file for the summary, written during the run and at its end' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l stats-interval -d 'Seconds between two updates of --stats' -r
@@ -1040,7 +1040,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand tokens" -l threads -d 
 complete -c embedctl -n "__fish_embedctl_using_subcommand tokens" -l max-record-bytes -d 'Largest record size, such as 512KiB; larger records are rejected [default: 4MiB]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand tokens" -l on-error -d 'How to handle a record that cannot be embedded' -r -f -a "fail\t'Stop the run'
 skip\t'Leave the record out, count it, and continue'
-null\t'Write a row with a null vector and the reason in the column embedding_error, count it, and continue'"
+null\t'Write a row with a null vector and the reason in the column embedding_error, count it, and continue; pgcopy leaves out rows that PostgreSQL cannot hold'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand tokens" -l storage-option -d 'Setting of the object stores, such as aws_region=eu-west-1; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand tokens" -l rejects -d 'JSONL file for skipped records: the whole record with file, line and reason' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand tokens" -l stats -d 'JSON file for the summary, written during the run and at its end' -r -F

@@ -135,7 +135,7 @@ pub fn on_error() -> impl TypedValueParser<Value = OnError> {
         ("skip", "Leave the record out, count it, and continue"),
         (
             "null",
-            "Write a row with a null vector and the reason in the column embedding_error, count it, and continue",
+            "Write a row with a null vector and the reason in the column embedding_error, count it, and continue; pgcopy leaves out rows that PostgreSQL cannot hold",
         ),
     ];
     choice(choices, OnError::of_name)
