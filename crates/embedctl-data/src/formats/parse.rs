@@ -30,6 +30,19 @@ pub(crate) enum Parsed<'a> {
 pub(crate) struct Parser {
     options: Arc<InputOptions>,
     jsonl: Jsonl,
+    /// How much of a source of text was compared with JSON.
+    start: JsonStart,
+}
+
+/// How much of a source's text was compared with JSON. Only its first lines are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum JsonStart {
+    /// No line but blank ones.
+    Blank,
+    /// A line with an opening bracket alone.
+    Bracket,
+    /// Enough.
+    Compared,
 }
 
 impl Parser {
@@ -37,6 +50,7 @@ impl Parser {
         Self {
             jsonl: Jsonl::new(options, columns.of_places().partitions()),
             options: Arc::clone(options),
+            start: JsonStart::Compared,
         }
     }
 
@@ -71,16 +85,19 @@ impl Parser {
                 ),
             )),
             InputFormat::Text | InputFormat::File => {
-                if source.guessed
-                    && line.number == 1
-                    && let Some(has_text) = self.jsonl.recognises(text)
-                {
-                    return Err(self.looks_like_jsonl(source, text, has_text));
-                }
+                self.compare_with_json(source, line.number, text, warnings)?;
                 let record = text::record(text, source, line.number, columns);
                 Ok(record.map_or_else(Parsed::Reject, Parsed::Record))
             }
             format if format.is_json() && jsonl::is_blank(line.bytes) => Ok(Parsed::Nothing),
+            InputFormat::Json if jsonl::is_other(text) => {
+                let field = &self.options.text_field;
+                Ok(Parsed::Reject(jsonl::not_an_element(
+                    text,
+                    line.number,
+                    field,
+                )))
+            }
             format if format.is_json() => {
                 (self.jsonl.expand(text, columns, warnings))
                     .map_err(|cause| source.usage(cause))?;
@@ -167,6 +184,58 @@ impl Parser {
                 let source = source.ok_or_else(|| Error::internal("a record of no source"))?;
                 Err(source.missing(option, &name, fields.iter().map(String::as_str)))
             }
+        }
+    }
+
+    /// Looks whether the first lines of text are JSON whose format was not named: an object, or the beginning of an array
+    /// of objects or strings. An array of other values may be text, such as `[1]`.
+    ///
+    /// # Errors
+    /// If they are, and no name says that the source is text; otherwise it is a warning.
+    fn compare_with_json(
+        &mut self,
+        source: &Planned,
+        number: u64,
+        line: &str,
+        warnings: &mut Vec<String>,
+    ) -> Result<()> {
+        if number == 1 && source.format == InputFormat::Text && self.options.format.is_none() {
+            self.start = JsonStart::Blank;
+        }
+        let content = line.trim();
+        let is_array = match (self.start, content) {
+            (JsonStart::Compared, _) | (_, "") => return Ok(()),
+            (JsonStart::Blank, "[") => {
+                self.start = JsonStart::Bracket;
+                return Ok(());
+            }
+            (JsonStart::Blank, _) => jsonl::begins_array(content),
+            (JsonStart::Bracket, _) => jsonl::begins_array(&format!("[{content}")),
+        };
+        let is_first = self.start == JsonStart::Blank;
+        self.start = JsonStart::Compared;
+        match (is_array, source.guessed) {
+            (true, true) => Err(Error::usage(format!(
+                "{} looks like JSON: it begins with an array of records",
+                source.name
+            ))
+            .with_remedy(format!(
+                "say `{INPUT_FORMAT} json` to embed the array's elements, or `{INPUT_FORMAT} text` to embed the lines as \
+                 they are"
+            ))),
+            (true, false) => {
+                warnings.push(format!(
+                    "{} looks like JSON: it begins with an array of records, but each line is embedded as it is; \
+                     `{INPUT_FORMAT} json` embeds the array's elements",
+                    source.name
+                ));
+                Ok(())
+            }
+            (false, true) if is_first => match self.jsonl.recognises(content) {
+                Some(has_text) => Err(self.looks_like_jsonl(source, content, has_text)),
+                None => Ok(()),
+            },
+            (false, _) => Ok(()),
         }
     }
 

@@ -68,9 +68,9 @@ pub(super) fn refuse_binary(files: &[PathBuf]) -> Result<()> {
     let Some((first, (_, command))) = found.first() else {
         return Ok(());
     };
-    let mut commands = vec![*command];
+    let mut commands = vec![command];
     for (_, (_, command)) in &found {
-        if !commands.contains(command) {
+        if !commands.contains(&command) {
             commands.push(command);
         }
     }
@@ -84,14 +84,20 @@ pub(super) fn refuse_binary(files: &[PathBuf]) -> Result<()> {
         1 => format!("{} is not text", names[0]),
         count => format!("{count} documents are not text: {}", names.join(", ")),
     };
+    let commands: Vec<&str> = commands.iter().map(|command| command.as_str()).collect();
     let commands = commands.join(" and ");
     let convert = format!("convert with {commands}, so that the text stands beside it");
-    let are_others = files.len() > found.len();
-    let remedy = match first.parent().filter(|_| are_others) {
-        Some(folder) => format!(
+    // An ending that others here have: of documents, or else of text.
+    let has_ending = |is: fn(&Path) -> bool| {
+        let mut others = files.iter().filter(|path| is(path));
+        others.find_map(|path| path.extension()?.to_str())
+    };
+    let ending = has_ending(format::is_only_document).or_else(|| has_ending(format::is_document));
+    let remedy = match first.parent().zip(ending) {
+        Some((folder, ending)) => format!(
             "{convert}, or name the others by a pattern (`{INPUT_FORMAT} {} '{}'`)",
             InputFormat::File,
-            folder.join("*.md").display()
+            folder.join(format!("*.{ending}")).display()
         ),
         None => convert,
     };
@@ -159,5 +165,17 @@ mod tests {
         }
         assert!(!error.contains("e.pdf"), "{error}");
         assert!(refuse_binary(&paths(&["a.md", "a.pdf"])).is_ok());
+        // A pattern that finds something.
+        for (names, pattern) in [
+            (&["d/x.pdf", "d/t.txt"][..], Some("'d/*.txt'")),
+            (&["d/x.pdf", "d/t.txt", "d/t.rst"], Some("'d/*.rst'")),
+            (&["d/x.pdf", "d/x.png"], None),
+        ] {
+            let error = refuse_binary(&paths(names)).unwrap_err().to_string();
+            match pattern {
+                Some(pattern) => assert!(error.contains(pattern), "{error}"),
+                None => assert!(!error.contains("pattern"), "{error}"),
+            }
+        }
     }
 }

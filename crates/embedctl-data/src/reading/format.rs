@@ -5,6 +5,7 @@ use std::path::Path;
 use super::compression::SourceCompression;
 use embedctl_common::error::Cause;
 use embedctl_common::named::named;
+use embedctl_common::small_file::LFS_POINTER_LIMIT;
 
 named! {
     /// The format of a source.
@@ -152,8 +153,16 @@ impl InputFormat {
     }
 }
 
-/// Whether more bytes than these are needed to recognise a format, or a file of none.
+/// The first bytes of a pointer of Git LFS.
+pub(crate) const LFS_START: &[u8] = b"version https://git-lfs";
+
+/// Whether more bytes than these are needed to recognise a format, or a file of none. A pointer of Git LFS is known by all
+/// of its bytes.
 pub(crate) fn may_begin(bytes: &[u8]) -> bool {
+    let is_short = bytes.len() < LFS_POINTER_LIMIT;
+    if is_short && (bytes.starts_with(LFS_START) || LFS_START.starts_with(bytes)) {
+        return true;
+    }
     let formats = (InputFormat::ALL.iter()).flat_map(|format| format.facts().starts);
     let foreign = FOREIGN.iter().map(|(start, ..)| start);
     let mut starts = formats.chain(foreign);
@@ -251,23 +260,35 @@ const CONVERTED: [(&[&str], &str, &str); 2] = [
 ];
 
 /// What a binary document is, by its ending, and the command that converts it.
-pub(crate) fn conversion(path: &Path) -> Option<(&'static str, &'static str)> {
+pub(crate) fn conversion(path: &Path) -> Option<(&'static str, String)> {
     let mut documents = CONVERTED.iter();
     let (_, what, command) = documents.find(|(endings, ..)| has_ending(path, endings))?;
-    Some((what, command))
+    Some((what, with_own_ending(command, path)))
 }
 
-/// What a file is that no format reads, by its first bytes, and what helps.
-pub(crate) fn foreign(start: &[u8]) -> Option<Cause> {
+/// A command for `FILE.docx`, with the ending of `path` if that is another one of a text processor's.
+fn with_own_ending(command: &str, path: &Path) -> String {
+    let (stem, _) = uncompressed(path);
+    let ending = stem.rsplit_once('.').map_or("", |(_, ending)| ending);
+    let mut documents = CONVERTED.iter();
+    match documents.any(|(all, _, own)| own.contains("pandoc") && all.contains(&ending)) {
+        true => command.replace("FILE.docx", &format!("FILE.{ending}")),
+        false => command.to_owned(),
+    }
+}
+
+/// What the file at `path` is that no format reads, by its first bytes, and what helps.
+pub(crate) fn foreign(start: &[u8], path: &Path) -> Option<Cause> {
     let (.., what, remedy) = FOREIGN.iter().find(|(own, ..)| start.starts_with(own))?;
-    Some(Cause::of(format!("this is {what}")).with(*remedy))
+    Some(Cause::of(format!("this is {what}")).with(with_own_ending(remedy, path)))
 }
 
 /// The same for one whose bytes are not read, by its ending.
 pub(crate) fn foreign_ending(path: &Path) -> Option<Cause> {
     let mut files = FOREIGN.iter();
     let (.., what, remedy) = files.find(|(_, endings, ..)| has_ending(path, endings))?;
-    Some(Cause::of(format!("its ending is that of {what}")).with(*remedy))
+    let cause = Cause::of(format!("its ending is that of {what}"));
+    Some(cause.with(with_own_ending(remedy, path)))
 }
 
 /// A path's name in lower case without the ending of its compression, and that compression.
@@ -297,6 +318,26 @@ pub(crate) fn by_ending(path: &Path) -> (Option<InputFormat>, Option<SourceCompr
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_names_the_files_own_ending() {
+        for (name, command) in [
+            ("a.odt", "FILE.odt > FILE.md"),
+            ("a.epub", "FILE.epub > FILE.md"),
+            ("a.RTF", "FILE.rtf > FILE.md"),
+            ("a.docx", "FILE.docx > FILE.md"),
+            ("a.pdf", "pdftotext FILE.pdf"),
+        ] {
+            let path = Path::new(name);
+            let (_, converts) = conversion(path).unwrap();
+            assert!(converts.contains(command), "{name}: {converts}");
+            if let Some(cause) = foreign_ending(path).filter(|_| name != "a.pdf") {
+                assert!(cause.to_string().contains(command), "{name}: {cause}");
+            }
+        }
+        let zip = foreign(b"PK\x03\x04", Path::new("a.odt")).unwrap();
+        assert!(zip.to_string().contains("FILE.odt"), "{zip}");
+    }
 
     #[test]
     fn endings_name_format_and_compression() {

@@ -18,6 +18,7 @@ use crate::position::Seek;
 use crate::reading::format::{self, InputFormat};
 use embedctl_common::error::{Cause, Error, ErrorKind, Place, Result};
 use embedctl_common::setting::{INPUT_FORMAT, Setting};
+use embedctl_common::small_file;
 use embedctl_storage::{Bytes, FileBytes, Readable};
 
 /// How standard input is called in messages.
@@ -95,7 +96,8 @@ fn unknown(name: &str) -> Error {
     }
     Error::usage(format!(
         "cannot tell the format of {name}: known endings are .txt, .jsonl, .ndjson, .json, .csv and .tsv, each \
-         also with .gz, .zst, .bz2 or .xz, .parquet, .arrow, .arrows, .ipc and .feather"
+         also with .gz, .zst, .bz2 or .xz, .parquet, .arrow, .arrows, .ipc and .feather, and for documents .md, \
+         .markdown, .rst, .html, .htm and .xhtml"
     ))
     .with_remedy(format!("say which it is with `{INPUT_FORMAT}`, for example `{INPUT_FORMAT} text` or `{INPUT_FORMAT} jsonl`"))
 }
@@ -207,7 +209,7 @@ impl Planned {
                     .read_to_end(&mut start)
                     .map_err(failed)?;
                 format = format::recognised(&start);
-                if let Some(cause) = format::foreign(&start).filter(|_| format.is_none()) {
+                if let Some(cause) = format::foreign(&start, path).filter(|_| format.is_none()) {
                     return Err(Error::input(Place::file(&name), cause));
                 }
             }
@@ -382,7 +384,10 @@ impl Planned {
         };
         match opened.lines.begin() {
             Ok(TextStart::Utf8) => {
-                if let Some(cause) = format::foreign(opened.lines.ahead()) {
+                let ahead = opened.lines.ahead();
+                if let Some(cause) = format::foreign(ahead, Path::new(&self.name))
+                    .or_else(|| self.lfs_pointer(ahead))
+                {
                     return Err(Error::input(Place::file(&self.name), cause));
                 }
                 self.skip(&mut opened)?;
@@ -394,6 +399,15 @@ impl Planned {
                 ))),
             Err(error) => Err(self.failed(&opened, error)),
         }
+    }
+
+    /// What it is if it is a pointer of Git LFS: no JSON begins as one, and text is one only as a whole.
+    fn lfs_pointer(&self, ahead: &[u8]) -> Option<Cause> {
+        if self.format.is_json() {
+            return small_file::lfs_pointer(ahead);
+        }
+        let is_whole = self.bytes == Some(ahead.len() as u64);
+        (small_file::whole_lfs_pointer(ahead)).filter(|_| is_whole)
     }
 
     /// The reader of its lines; a document is one.

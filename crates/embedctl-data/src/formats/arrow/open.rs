@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::read::{ArrowFile, ArrowStream};
-use crate::formats::columnar::open::{START, damaged, index, part, wrong};
+use crate::formats::columnar::open::{START, damaged, index, not_of_format, part, wrong};
 use crate::formats::columnar::table::RequestedColumns;
 use crate::formats::columnar::{Batches, TableReader};
 use crate::formats::reader::Reader;
 use crate::position::Seek;
 use crate::reading::compression::CountedSource;
-use crate::reading::format::{ARROW_MAGIC as MAGIC, PARQUET_MAGIC};
+use crate::reading::format::{ARROW_MAGIC as MAGIC, LFS_START, PARQUET_MAGIC};
 use crate::reading::options::{InputOptions, Part};
 use crate::reading::source::{Planned, SourceOpener};
 use crate::reading::window::OpenWindow;
@@ -96,24 +96,24 @@ fn opened(
         return Err(source.usage("an Arrow stream cannot be read in parts"));
     }
     let mut stream = CountedSource::new(source.stream(opener)?, source.bytes);
-    let mut next = || {
+    let mut next = |length: usize| {
         let mut bytes = Vec::new();
-        let read = stream
-            .by_ref()
-            .take(MAGIC.len() as u64)
-            .read_to_end(&mut bytes);
+        let read = stream.by_ref().take(length as u64).read_to_end(&mut bytes);
         read.map(|_| bytes).map_err(failed)
     };
-    let mut start = next()?;
+    let mut start = next(MAGIC.len())?;
     if start.is_empty() && options.batches.are_of_streams() {
         return Ok(None);
+    }
+    if LFS_START.starts_with(&start) {
+        start.extend(next(64)?);
     }
     check(source, &start)?;
     // A file is a stream after its magic and zeros; its footer is not needed here.
     if start == MAGIC {
-        start = next()?;
+        start = next(MAGIC.len())?;
         while start == [0; MAGIC.len()] {
-            start = next()?;
+            start = next(MAGIC.len())?;
         }
     }
     let count = stream.count();
@@ -151,10 +151,10 @@ fn check(source: &Planned, start: &[u8]) -> Result<()> {
         // A stream's first message: a mark and a length, or (before 0.15) the length alone.
         [0xff, 0xff, 0xff, 0xff, ..] | [_, _, _, 0, ..] => return Ok(()),
         _ if start == MAGIC => return Ok(()),
-        _ => (
-            "is neither an Arrow file nor an Arrow stream",
-            &*format!("name the format with `{INPUT_FORMAT}`"),
-        ),
+        _ => {
+            let what = "neither an Arrow file nor an Arrow stream";
+            return Err(not_of_format(source, what, start));
+        }
     };
     Err(wrong(source, reason, remedy))
 }

@@ -9,7 +9,9 @@ use super::{Batches, TableReader};
 use crate::reading::compression::{SourceCompression, explain};
 use crate::reading::options::{InputOptions, Part};
 use crate::reading::source::Planned;
-use embedctl_common::error::{Error, Place, Result, io_errors};
+use embedctl_common::error::{Cause, Error, Place, Result, io_errors};
+use embedctl_common::setting::INPUT_FORMAT;
+use embedctl_common::small_file;
 use embedctl_common::threads::caught;
 use embedctl_storage::no_fault_of_data;
 
@@ -62,6 +64,14 @@ fn skip_rows(reader: &mut TableReader, mut skip: u64) -> Result<()> {
 
 pub(crate) fn wrong(source: &Planned, reason: &str, remedy: &str) -> Error {
     Error::input(Place::file(&source.name), reason).with_remedy(remedy)
+}
+
+/// The same for a file that is not of its format, `what`, and begins with `start`: a pointer of Git LFS, or something else.
+pub(crate) fn not_of_format(source: &Planned, what: &str, start: &[u8]) -> Error {
+    let cause = small_file::lfs_pointer(start).unwrap_or_else(|| {
+        Cause::of(format!("is {what}")).with(format!("name the format with `{INPUT_FORMAT}`"))
+    });
+    Error::input(Place::file(&source.name), cause)
 }
 
 /// The result of `decode` at `spot`. Decoders panic over some damage, which is reported as an error of the data.

@@ -10,7 +10,9 @@ mod write;
 
 use std::io::Read;
 
-pub(crate) use read::{Jsonl, UnseenField, fields, is_blank};
+pub(crate) use read::{
+    Jsonl, UnseenField, begins_array, fields, is_blank, is_other, not_an_element,
+};
 
 use super::output::{OutputSpec, WriterParts};
 use crate::vectors::{RecordedColumns, TakeBatch, TakeVector, in_order};

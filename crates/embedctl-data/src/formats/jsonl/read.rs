@@ -379,6 +379,45 @@ pub(crate) fn is_blank(line: &[u8]) -> bool {
     line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r'))
 }
 
+/// Whether a line of text begins a JSON array of objects or strings: the line is the whole array, or its values go on behind
+/// the line.
+pub(crate) fn begins_array(line: &str) -> bool {
+    let first = line.strip_prefix('[').map(str::trim_start);
+    // No string goes on behind a line, so text in brackets and quotes is not cut JSON.
+    first.is_some_and(|first| first.starts_with(['{', '"']))
+        && serde_json::from_str::<IgnoredAny>(&format!("{line}\n"))
+            .map_or_else(|error| error.is_eof(), |_| true)
+}
+
+/// Whether a line does not begin as a record of a JSON file does, an object or a string.
+pub(crate) fn is_other(line: &str) -> bool {
+    !line.trim_start().starts_with(['{', '"', '\u{feff}'])
+}
+
+/// Why `line`, the element of that number of a JSON file, is not a record. `field` is that of the text.
+pub(crate) fn not_an_element(line: &str, number: u64, field: &str) -> Cause {
+    let name = json::excerpt(field);
+    match serde_json::from_str::<IgnoredAny>(line) {
+        Ok(_) => {
+            let kind = json::kind(line.trim_start());
+            let reason = format!("element {number} is {kind}, neither an object nor a string");
+            Cause::of(reason).with(format!(
+                "make it an object with the field `{name}`, or a string, or leave it out"
+            ))
+        }
+        Err(_) if has_bare_nan(line) => Cause::of(format!("element {number} is not valid JSON"))
+            .with("JSON has no NaN or Infinity: leave them out"),
+        Err(error) => {
+            let message = json::message(&error);
+            let reason = format!("element {number} is not valid JSON ({message})");
+            Cause::of(reason).with(format!(
+                "write an array of objects with the field `{name}` or of strings, or use `{INPUT_FORMAT} text` where \
+                 every line is plain text"
+            ))
+        }
+    }
+}
+
 /// The reason why `line` is not one JSON object, and the remedy.
 fn not_an_object(line: &str, error: &serde_json::Error) -> Cause {
     let plain = || format!("use `{INPUT_FORMAT} text` where lines are plain text");
@@ -546,6 +585,65 @@ mod tests {
             assert!(reason.contains(remedy), "{line}: {reason}");
             assert!(!reason.contains("line 1"), "{line}: {reason}");
         }
+    }
+
+    #[test]
+    fn arrays_are_told_from_text_in_brackets() {
+        for array in [
+            r#"["a", "b"]"#,
+            r#"[ "a",3]"#,
+            r#"[{"text": "a"}]"#,
+            r#"[{"text": "a"},"#,
+            r#"[{"text":"#,
+            "[{",
+            r#"["a","#,
+        ] {
+            assert!(begins_array(array), "{array}");
+        }
+        for text in [
+            "[1] a footnote",
+            "[1]",
+            "[3, 4]",
+            "[]",
+            "[[1]]",
+            "[a link](https://example.org)",
+            r#"["a quotation"], he said"#,
+            r#"["a quotation that is open"#,
+            "[{x}]",
+            "[{x",
+            "[",
+        ] {
+            assert!(!begins_array(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn elements_of_other_types_are_named_with_what_they_should_be() {
+        for (element, message, remedy) in [
+            (
+                " 3",
+                "element 2 is an integer, neither",
+                "an object with the field `body`, or a string",
+            ),
+            (
+                "[1]",
+                "element 2 is an array, neither",
+                "an object with the field `body`, or a string",
+            ),
+            (
+                "null",
+                "element 2 is null, neither",
+                "an object with the field `body`, or a string",
+            ),
+            ("NaN", "element 2 is not valid JSON", "no NaN"),
+            ("plain words", "element 2 is not valid JSON", "-i text"),
+        ] {
+            assert!(is_other(element));
+            let reason = not_an_element(element, 2, "body").to_string();
+            assert!(reason.contains(message), "{element}: {reason}");
+            assert!(reason.contains(remedy), "{element}: {reason}");
+        }
+        assert!(!is_other(r#" {"a": 1}"#) && !is_other(r#""a""#));
     }
 
     #[test]

@@ -15,7 +15,9 @@ use ::parquet::file::reader::Length;
 
 use super::footer::load;
 use super::pages::FileChunks;
-use crate::formats::columnar::open::{START, Spot, damaged, footer, guarded, index, part, wrong};
+use crate::formats::columnar::open::{
+    START, Spot, damaged, footer, guarded, index, not_of_format, part, wrong,
+};
 use crate::formats::columnar::table::RequestedColumns;
 use crate::formats::columnar::{Batches, TableReader, at_most, entered};
 use crate::formats::reader::Reader;
@@ -116,10 +118,15 @@ fn check(source: &Planned, bytes: &dyn Bytes) -> Result<()> {
             "begins as Parquet and has no footer at its end, so it is cut short or still being written",
             "copy it again when it is complete",
         ),
-        _ => wrong(
-            "is not a Parquet file",
-            &format!("name the format with `{INPUT_FORMAT}`"),
-        ),
+        _ => {
+            let mut start = [0; 64];
+            let length = start
+                .len()
+                .min(usize::try_from(bytes.len()).unwrap_or(usize::MAX));
+            let start = &mut start[..length];
+            (bytes.read_at(0, start)).map_err(|error| damaged(source, START, error))?;
+            Err(not_of_format(source, "not a Parquet file", start))
+        }
     }
 }
 

@@ -7,6 +7,88 @@ use arrow::array::AsArray;
 use embedctl_common::error::ErrorKind;
 
 #[test]
+fn a_pointer_of_git_lfs_is_named_in_each_format() {
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 90868376\n";
+    for name in [
+        "a.txt",
+        "a.jsonl",
+        "a.json",
+        "a.csv",
+        "a.parquet",
+        "a.arrow",
+    ] {
+        let files = Files::new().with(name, pointer);
+        let read = files.open(options()).and_then(windows);
+        let error = read.unwrap_err().to_string();
+        for part in [name, "is a pointer to a file in Git LFS", "git lfs pull"] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+    // Text about a pointer is text.
+    let files = Files::new().with("a.txt", format!("{pointer}is a pointer\n"));
+    assert_eq!(texts(&files.read(options())).len(), 4);
+}
+
+#[test]
+fn an_array_on_standard_input_without_a_format_is_recognised() {
+    for array in [
+        r#"[{"text": "a cat"}, {"text": "b"}]"#,
+        r#"["a", "b"]"#,
+        "[\n  {\n    \"text\": \"a cat\"\n  }\n]\n",
+        "\n [\n\n  \"a\",\n  \"b\"\n]\n",
+        "[{\"text\": \"a\"},\n {\"text\": \"b\"}]",
+    ] {
+        let error = from_stdin(array.as_bytes(), options()).unwrap_err();
+        let error = error.to_string();
+        for part in ["standard input looks like JSON", "`-i json`", "`-i text`"] {
+            assert!(error.contains(part), "{array}: {error}");
+        }
+        let json = InputOptions {
+            format: Some(InputFormat::Json),
+            ..options()
+        };
+        assert!(!texts(&from_stdin(array.as_bytes(), json).unwrap()).is_empty());
+        let text = InputOptions {
+            format: Some(InputFormat::Text),
+            ..options()
+        };
+        let read = from_stdin(array.as_bytes(), text).unwrap();
+        assert!(read.iter().all(|window| window.warnings.is_empty()));
+        // A name that says text decides, with a warning.
+        let read = Files::new().with("a.txt", array).read(options());
+        let warnings: Vec<_> = read.iter().flat_map(|window| &window.warnings).collect();
+        assert!(warnings[0].contains("looks like JSON"), "{warnings:?}");
+    }
+    for text in [
+        "[1] a footnote\n",
+        "[1]\n",
+        "[a link](https://example.org)\n",
+        "[\nwords\n]\n",
+        "[\"a quotation\"], he said\n",
+        "words\n[\"a\"]\n",
+    ] {
+        let read = from_stdin(text.as_bytes(), options()).unwrap();
+        assert_eq!(texts(&read).len(), text.lines().count(), "{text}");
+        let read = Files::new().with("a.txt", text).read(options());
+        assert!(read.iter().all(|window| window.warnings.is_empty()));
+    }
+}
+
+#[test]
+fn elements_of_an_array_that_are_no_records_are_told_by_number() {
+    let files = Files::new().with("a.json", r#"["a cat", 3, [1]]"#);
+    let windows = files.read(options());
+    assert_eq!(texts(&windows), ["a cat"]);
+    let reasons: Vec<_> = (windows.iter().flat_map(Window::rejects))
+        .map(|reject| format!("{reject:?}"))
+        .collect();
+    assert!(reasons[0].contains("element 2 is an integer, neither an object nor a string"));
+    assert!(reasons[0].contains("the field `text`, or a string"));
+    assert!(!reasons[0].contains("-i text"));
+    assert!(reasons[1].contains("element 3 is an array"), "{reasons:?}");
+}
+
+#[test]
 fn sources_follow_one_another() {
     let files = Files::new()
         .with("a.txt", "one\r\ntwo")
