@@ -225,7 +225,7 @@ fn a_calibration_that_cannot_be_is_refused_with_the_remedy() {
         ),
         (
             Some(write_text("a.csv", "1,2")),
-            "its ending names no format",
+            "neither its first bytes nor its ending",
         ),
         (
             Some(write_text("b.json", "{}")),
