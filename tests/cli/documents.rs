@@ -126,6 +126,33 @@ fn text_in_chunks_of_markdown_is_one_document() {
     );
 }
 
+/// What has no name is known by its content, or by what is done with it.
+#[test]
+fn a_document_on_standard_input_is_one() {
+    let sandbox = Sandbox::new();
+    let markdown = sandbox.run_with_input(
+        &mut sandbox.embed_command("- --chunk markdown --keep text -o -"),
+        GUIDE.as_bytes(),
+    );
+    let all = rows(&markdown);
+    assert_eq!(all.len(), 1, "{markdown}");
+    assert_eq!(column(&all, "text")[0].trim_end(), GUIDE.trim_end());
+    let page =
+        "<!DOCTYPE html>\n<html><body><h1>Guide</h1><p>Cats sit on mats.</p></body></html>\n";
+    let html = sandbox.run_with_input(
+        &mut sandbox.embed_command("- -i file --keep text -o -"),
+        page.as_bytes(),
+    );
+    let text = column(&rows(&html), "text")[0].to_owned();
+    assert!(
+        text.contains("Cats sit on mats.") && !text.contains('<'),
+        "{text}"
+    );
+    // Lines of text stay lines.
+    let lines = sandbox.run_with_input(&mut sandbox.embed_command("- -o -"), page.as_bytes());
+    assert_eq!(rows(&lines).len(), 2, "{lines}");
+}
+
 #[test]
 fn documents_that_are_no_text_are_all_named() {
     let sandbox = Sandbox::new();

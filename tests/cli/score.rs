@@ -37,6 +37,29 @@ fn pairs(count: usize) -> String {
 }
 
 #[test]
+fn the_summary_counts_what_was_scored() {
+    let sandbox = Sandbox::new();
+    sandbox.write("pairs.jsonl", pairs(2));
+    for (model, line, words) in [
+        (
+            PAIRS,
+            "--query-field q --text-field body",
+            "scored 2 pairs (",
+        ),
+        (LABELS, "--text-field body", "scored 2 texts ("),
+    ] {
+        let run = score(
+            &sandbox,
+            model,
+            &format!("pairs.jsonl {line} -o out.npy --force"),
+        );
+        code(&run, 0);
+        assert!(run.stderr.contains(words), "{run}");
+        assert!(!run.stderr.contains("embedded 2"), "{run}");
+    }
+}
+
+#[test]
 fn scores_without_ids_stand_alone() {
     let sandbox = Sandbox::new();
     sandbox.write("pairs.jsonl", pairs(3));

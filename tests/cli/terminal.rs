@@ -130,6 +130,32 @@ fn messages_are_broken_between_words() {
     }
 }
 
+/// The summary is broken between words, too.
+#[test]
+fn the_summary_fits_the_terminal() {
+    let sandbox = Sandbox::new();
+    sandbox.write("in.txt", "a cat\na rug\na cat\n");
+    let moves = regex::Regex::new("\u{1b}\\[[0-9;?]*[A-Za-z]").unwrap();
+    let mut command = sandbox.embed_command("in.txt -o out.npy --force --progress never");
+    for columns in [50, 80] {
+        let (code, shown) = at_a_terminal_of(columns, &mut command, b"");
+        assert_eq!(code, Some(0), "{shown}");
+        let plain = moves.replace_all(&shown, "");
+        let whole = plain.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            whole.contains("3 records read = 3 embedded + 0 rejected"),
+            "{plain}"
+        );
+        for line in plain.lines().map(str::trim_end) {
+            let is_word = line.trim_start().split(' ').count() == 1;
+            assert!(
+                line.chars().count() <= usize::from(columns) || is_word,
+                "{columns}: {line}"
+            );
+        }
+    }
+}
+
 /// The log of a CI job says how far a run is, once a minute. The clock goes 200 times as fast; records come until the
 /// second line is there.
 #[test]
