@@ -59,9 +59,9 @@ def kinds(c):
 
 
 def out_format(c):
-    if c.get("output-format"):
-        return c["output-format"]
-    return {"folder": "parquet", "-": "jsonl"}.get(c["out"]) or ENDINGS.get(c.get("ending"))
+    said, named = c.get("output-format"), c.get("ending") or ""
+    said = named if said == "jsonl" and c["out"] not in ("folder", "-") and named in LINES else said
+    return said or {"folder": "parquet", "-": "jsonl"}.get(c["out"]) or ENDINGS.get(c.get("ending"))
 
 
 def written_format(c):
@@ -128,8 +128,8 @@ def decompressed(path):
 
 
 def are_documents(c):
-    """Whether a file is one record: Markdown is, and text that is cut at headings."""
-    is_cut = c["content"] == "text" and c.get("chunk") == "markdown" and not c.get("input-format") and c["source"] != "stdin"
+    """Whether a file, or standard input, is one record: Markdown is, and text that is cut at headings."""
+    is_cut = c["content"] == "text" and c.get("chunk") == "markdown" and not c.get("input-format")
     return c["content"] == "file" or is_cut
 
 

@@ -178,31 +178,36 @@ fn table(found: &OutputComparison) -> TextTable {
             ));
         }
     }
-    for other in found
+    found
         .others
         .iter()
-        .filter(|other| !other.neighbours.differing.is_empty())
-    {
-        table.line("");
-        table.line(&format!(
-            "neighbours that differ most, {}:",
-            other.output.name
-        ));
-        for row in &other.neighbours.differing {
-            let text = row.fields.text.as_deref().unwrap_or_default();
-            let mut shown: String = text.chars().take(SHOWN).collect();
-            if shown.len() < text.len() {
-                shown.push('…');
-            }
-            let id = row.fields.shown_id();
-            let id = id.unwrap_or_else(|| format!("row {}", row.row));
-            table.line(&format!(
-                "  {:>3} of {}  {id}  {shown}",
-                row.shared, row.depth
-            ));
-        }
-    }
+        .for_each(|other| list_differing(other, &mut table));
     table
+}
+
+/// The rows or queries whose neighbours differ most.
+fn list_differing(other: &ComparedWith, table: &mut TextTable) {
+    if other.neighbours.differing.is_empty() {
+        return;
+    }
+    table.line("");
+    table.line(&format!(
+        "neighbours that differ most, {}:",
+        other.output.name
+    ));
+    for row in &other.neighbours.differing {
+        let text = row.fields.text.as_deref().unwrap_or_default();
+        let mut shown: String = text.chars().take(SHOWN).collect();
+        if shown.len() < text.len() {
+            shown.push('…');
+        }
+        let id = row.fields.shown_id();
+        let id = id.unwrap_or_else(|| format!("row {}", row.row));
+        table.line(&format!(
+            "  {:>3} of {}  {id}  {shown}",
+            row.shared, row.depth
+        ));
+    }
 }
 
 fn described(output: &ComparedOutput) -> String {

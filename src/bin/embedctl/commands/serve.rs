@@ -93,16 +93,8 @@ pub fn run(
     for warning in &ready.warnings {
         printer.warning(warning);
     }
-    if let (Some(_), Some(prompt)) = (&like, &ready.prompt) {
-        printer.info(match prompt.is_empty() {
-            true => match ready.model.corpus().and_then(|rows| rows.prompt_name()) {
-                Some(name) => format!(
-                    "queries get no prompt, as the texts; those of POST /search get the model's prompt `{name}`"
-                ),
-                None => "queries get no prompt".to_owned(),
-            },
-            false => format!("queries get the prompt {prompt:?}"),
-        });
+    if like.is_some() {
+        announce_prompt(&ready, printer);
     }
     printer.info(format!(
         "model {}, {}, engine {}, {} threads",
@@ -123,6 +115,21 @@ pub fn run(
     serve::serve(ready.model, listener, server, notify(printer), &cancel)?;
     printer.info("stopped");
     Ok(ExitCode::Done)
+}
+
+/// Says which prompt queries get.
+fn announce_prompt(ready: &ReadyModel, printer: &Printer) {
+    if let Some(prompt) = &ready.prompt {
+        printer.info(match prompt.is_empty() {
+            true => match ready.model.corpus().and_then(|rows| rows.prompt_name()) {
+                Some(name) => format!(
+                    "queries get no prompt, as the texts; those of POST /search get the model's prompt `{name}`"
+                ),
+                None => "queries get no prompt".to_owned(),
+            },
+            false => format!("queries get the prompt {prompt:?}"),
+        });
+    }
 }
 
 fn options(args: &ServeArgs, messages: &MessageArgs) -> Result<ServerOptions, CommandFailure> {
