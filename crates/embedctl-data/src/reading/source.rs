@@ -1,7 +1,7 @@
 //! Sources: found and judged before any work, opened one at a time when their turn comes.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,6 +20,9 @@ use embedctl_common::error::{Cause, Error, ErrorKind, Place, Result};
 use embedctl_common::setting::{INPUT_FORMAT, Setting};
 use embedctl_common::small_file;
 use embedctl_storage::{Bytes, FileBytes, Readable};
+
+/// Bytes by which HTML is known.
+const HTML_START: u64 = 256;
 
 /// How standard input is called in messages.
 pub(crate) const STDIN: &str = "standard input";
@@ -360,11 +363,16 @@ impl Planned {
             InputFormat::OpenAiBatch => Box::new(BatchLines::new(reader, &self.name)),
             InputFormat::File => {
                 let path = Path::new(&self.name);
-                let mut reader = BufReader::new(reader);
+                let (mut start, mut reader) = (Vec::new(), reader);
                 // Only a name that says nothing leaves it to the content, as that of standard input does.
-                let is_page = format::is_html(path)
-                    || !format::is_document(path)
-                        && reader.fill_buf().is_ok_and(format::begins_html);
+                if !format::is_document(path) {
+                    let mut first = reader.by_ref().take(HTML_START);
+                    first.read_to_end(&mut start).map_err(|error| {
+                        Error::behind(&error).unwrap_or_else(|| Error::io("read", path, error))
+                    })?;
+                }
+                let is_page = format::is_html(path) || format::begins_html(&start);
+                let reader = io::Cursor::new(start).chain(reader);
                 match is_page {
                     true => Box::new(PageText::new(Box::new(reader), limit)),
                     false => Box::new(reader),
