@@ -272,7 +272,8 @@ pub fn matrix_rows(file: &Readable, format: OutputFormat) -> Result<Option<Matri
 }
 
 /// Hands every vector of a file to `take`. The columns are those named by its provenance; if none of them exists, all
-/// lists of numbers are taken. A matrix has one column. Rows without a vector are skipped. Of a Parquet file only the columns of vectors are read.
+/// lists of numbers are taken. A matrix has one column. Rows without a vector are skipped. Of a Parquet file only the columns
+/// of vectors are read.
 ///
 /// # Errors
 /// If the file cannot be read, is of another format, or `take` says so.
