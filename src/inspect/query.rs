@@ -46,7 +46,7 @@ impl QueryPrompt {
     }
 }
 
-/// The task of queries, where `own` has that of an output's texts: the role of a query, if the model tells it from another;
+/// The task of queries, where `own` has that of an output's texts: the role of a query, if texts have a role or a route;
 /// of a model with tasks of its own the one that is named like that of the texts but for its end (`retrieval.query` beside
 /// `retrieval.passage`), if there is such a task. Else that of the texts.
 ///
@@ -54,6 +54,9 @@ impl QueryPrompt {
 /// If the model cannot be opened.
 pub(crate) fn query_task(own: &Resolved) -> Result<Option<TextTask>> {
     let of_texts = &own.model().text_task;
+    if of_texts.is_none() && !own.open_files()?.has_routes {
+        return Ok(None);
+    }
     let query = TextRole::Query.name();
     let wanted = match of_texts {
         None | Some(TextTask::Role(_)) => TextTask::Role(TextRole::Query),

@@ -75,7 +75,7 @@ impl RecordedModel {
                     .or(multi.as_ref().map(|multi| multi.role.as_str()))
                     .and_then(TextRole::of_name)
                     .map(TextTask::Role)
-                    .or(task.map(TextTask::Own)),
+                    .or(task.and_then(|task| task.parse().ok())),
                 pool_factor: multi.as_ref().and_then(|multi| multi.pool_factor),
                 max_active_dims: sparse.as_ref().and_then(|sparse| sparse.max_active_dims),
                 prompt,

@@ -71,7 +71,7 @@ impl QuerySettings {
         match field {
             "prompt" if self.has_prompt() => Some(PROMPT),
             // A task has a prompt of its own.
-            "prompt" | "task" | "sparse.role" => task,
+            "prompt" | "task" | "sparse.role" | "multi.role" => task,
             "sparse.max_active_dims" => self.max_active_dims.map(|_| MAX_ACTIVE_DIMS),
             _ => None,
         }
@@ -244,12 +244,11 @@ impl LikeFile {
     /// The task that the model has for queries, where it is another one than the texts' and nothing was asked for.
     fn unasked_task(&self, own: &Resolved) -> Result<Option<TextTask>> {
         let is_asked = self.queries.has_prompt() || self.queries.task.is_some();
-        match &own.model().text_task {
-            Some(own_task) if !is_asked && self.identity.settings.scores.is_none() => {
-                Ok(query_task(own)?.filter(|task| task != own_task))
-            }
-            _ => Ok(None),
+        if is_asked || self.identity.settings.scores.is_some() {
+            return Ok(None);
         }
+        let of_texts = own.model().text_task.as_ref();
+        Ok(query_task(own)?.filter(|task| Some(task) != of_texts))
     }
 
     /// What the user should know of the prompt and the task of queries.

@@ -6,7 +6,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::jobs::code;
-use crate::sandbox::{REAL_MODEL, Run, Sandbox, in_repository};
+use crate::sandbox::{REAL_MODEL, Run, Sandbox, copy_folder, in_repository};
 
 const QUERY: &str = "laughing every day";
 
@@ -86,6 +86,53 @@ fn queries_are_told_from_texts_by_every_kind_of_model() {
             assert_ne!(by_itself, as_texts, "{model}");
         }
     }
+}
+
+/// The route of a dense model is part of its vectors' identity, and queries take their own.
+#[test]
+fn routes_of_dense_models_are_told_apart() {
+    let sandbox = Sandbox::new();
+    write_quotes(&sandbox);
+    let own = in_repository("fixtures/parity/dense-two-layers/model");
+    let kind = "sentence_transformers.models";
+    let (mut types, mut structure) = (json!({}), json!({}));
+    for (route, mode) in [("query", "cls"), ("document", "mean")] {
+        let [network, pooling] = [
+            format!("{route}_0_Transformer"),
+            format!("{route}_1_Pooling"),
+        ];
+        copy_folder(&own, &sandbox.path(&format!("routes/{network}")));
+        fs::create_dir(sandbox.path(&format!("routes/{pooling}"))).unwrap();
+        let width = json!({"word_embedding_dimension": 24, "pooling_mode": mode});
+        sandbox.write(&format!("routes/{pooling}/config.json"), width.to_string());
+        types[&network] = json!(format!("{kind}.Transformer"));
+        types[&pooling] = json!(format!("{kind}.Pooling"));
+        structure[route] = json!([network, pooling]);
+    }
+    let modules = json!([{"idx": 0, "name": "0", "path": "", "type": format!("{kind}.Router")}]);
+    sandbox.write("routes/modules.json", modules.to_string());
+    let parameters = json!({"default_route": "document", "allow_empty_key": true});
+    let router = json!({"types": types, "structure": structure, "parameters": parameters});
+    sandbox.write("routes/router_config.json", router.to_string());
+    let embed = "embed -p native,rten -m routes in.txt -o out.parquet";
+    code(&sandbox.run(embed), 0);
+    let by_itself = hits(&sandbox, &format!("out.parquet {QUERY}"));
+    let asked_for = hits(&sandbox, &format!("out.parquet --task query {QUERY}"));
+    let as_texts = hits(&sandbox, &format!("out.parquet --task document {QUERY}"));
+    assert_eq!(by_itself, asked_for);
+    assert_ne!(by_itself, as_texts);
+    // An output of queries is known as such: each row is the nearest one of its own text.
+    code(&sandbox.run(&format!("{embed} --force --task query")), 0);
+    code(
+        &sandbox.run("inspect out.parquet --input in.txt --verify 3"),
+        0,
+    );
+    let first = fs::read_to_string(sandbox.path("in.txt")).unwrap();
+    let first = first.lines().next().unwrap();
+    sandbox.write("query.txt", first);
+    let found = hits(&sandbox, "out.parquet --queries query.txt");
+    assert_eq!(found[0]["row"], 0);
+    assert!(found[0]["score"].as_f64().unwrap() > 0.999, "{found:?}");
 }
 
 #[test]

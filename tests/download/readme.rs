@@ -435,6 +435,8 @@ fn every_block_of_the_reference_works_in_order() {
     let readme = blocks(&read("README.md"));
     let makes = |block: &&Block| block.text.contains("> texts.txt");
     let inputs = readme.iter().find(makes).expect("README.md makes inputs");
+    let figures = regex::Regex::new(r" *\d+\.\d+").unwrap();
+    let mask = |text: &str| figures.replace_all(text, " N").into_owned();
     for &name in RUN {
         let reader = Reader::new();
         let mut said = reader.shell(inputs).stdout;
@@ -443,8 +445,6 @@ fn every_block_of_the_reference_works_in_order() {
                 "sh" => said = reader.shell(&block).stdout,
                 // Processors differ in the last digits of vectors, and so in shares.
                 "text" if name == "docs/compare.md" => {
-                    let figures = regex::Regex::new(r" *\d+\.\d+").unwrap();
-                    let mask = |text: &str| figures.replace_all(text, " N").into_owned();
                     let (said, shown) = (String::from_utf8_lossy(&said), &block.text);
                     assert_eq!(mask(&said).trim(), mask(shown).trim(), "{name}: {said}");
                 }

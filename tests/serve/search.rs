@@ -125,6 +125,52 @@ fn a_search_takes_the_models_prompt_for_queries() {
     assert_eq!(other["prompt"], "other: ");
 }
 
+/// A model with a route or a task for queries: the server says which option gives it, and then finds what a search finds.
+#[test]
+fn a_server_names_the_task_that_a_search_takes() {
+    let sandbox = Sandbox::new();
+    write_texts(&sandbox);
+    for (model, embedded, task) in [
+        ("fixtures/sparse/route-by-default/model", "", "query"),
+        (
+            "fixtures/sparse/route-by-default/model",
+            "--task document",
+            "query",
+        ),
+        (
+            "fixtures/parity/tasks-in-the-checkpoint/model",
+            "--task retrieval.passage",
+            "retrieval.query",
+        ),
+    ] {
+        let run = sandbox.run(&format!(
+            "embed texts.jsonl -o out.parquet --force -p native -m {} {embedded}",
+            folder(model)
+        ));
+        assert_eq!(run.code, Some(0), "{model}: {run}");
+        let server = Server::start(&sandbox, &["--like", "out.parquet"]);
+        let said = server.messages();
+        assert!(
+            said.contains(&format!("--task {task} gives them theirs")),
+            "{model}: {said}"
+        );
+        drop(server);
+        let server = Server::start(&sandbox, &["--like", "out.parquet", "--task", task]);
+        let rows = |hits: Vec<Value>| {
+            hits.iter()
+                .map(|hit| hit["row"].clone())
+                .collect::<Vec<_>>()
+        };
+        let found = rows(found(&server, &json!({"query": QUERY})));
+        assert_eq!(
+            found,
+            rows(expected(&sandbox, "out.parquet", "")),
+            "{model}"
+        );
+        assert!(!server.messages().contains("gives them theirs"), "{model}");
+    }
+}
+
 #[test]
 fn an_output_that_has_changed_is_not_searched() {
     let sandbox = Sandbox::new();

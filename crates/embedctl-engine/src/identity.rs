@@ -85,7 +85,8 @@ pub struct VectorSettings {
     /// `true` where the states of whole texts were pooled by their chunks; else absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late_chunking: Option<bool>,
-    /// The task whose adapter, of those in the model's checkpoint, changed the network; absent where none did.
+    /// The task whose adapter, of those in the model's checkpoint, changed the network, or the role that chose the route of
+    /// a `Router`; absent where neither was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
     /// The kinds of vectors that a row has, in the order of their columns; absent where it has one.
@@ -387,7 +388,12 @@ impl VectorSettings {
             late_chunking: late.then_some(true),
             task: match model.adapter() {
                 Some(Adapter::Task(task)) => Some(task.clone()),
-                Some(Adapter::LowRank(_)) | None => None,
+                Some(Adapter::LowRank(_)) | None => {
+                    // The others have a field for it.
+                    let is_dense = config.sparse().is_none() && config.multi().is_none();
+                    let route = text_task.as_ref().filter(|_| model.has_routes && is_dense);
+                    route.map(|task| task.name().to_owned())
+                }
             },
             vectors: match config.beside.is_empty() {
                 true => None,

@@ -57,6 +57,7 @@ impl Model {
         let (opened, noted) = file_state::noted(|| Self::read(options, wanted));
         let mut model = opened?;
         model.config.check_late()?;
+        model.has_routes = modules::has_routes(&model.folder)?;
         model.files = model.deciding_files(&noted)?;
         Ok(model)
     }
@@ -108,6 +109,7 @@ impl Model {
             tokenizer: model.tokenizer.into(),
             reference_dtype: None,
             notes: ModelName::ambiguity(&options.model).into_iter().collect(),
+            has_routes: false,
             files: Vec::new(),
         })
     }
@@ -172,6 +174,7 @@ impl Model {
             tokenizer: resolved.tokenizer.into(),
             reference_dtype: resolved.dtype,
             notes,
+            has_routes: false,
             files: Vec::new(),
         })
     }

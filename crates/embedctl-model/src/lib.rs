@@ -121,6 +121,8 @@ pub struct Model {
     pub reference_dtype: Option<String>,
     /// Things a user should be told once, such as a default that was taken.
     pub notes: Vec<String>,
+    /// Whether the role of a text chooses the modules that it passes (sentence-transformers' `Router`).
+    pub has_routes: bool,
     /// The files that decide vectors, as they were when they were read.
     files: Vec<files::DecidingFile>,
 }

@@ -16,7 +16,7 @@ use embedctl_native::kernels::TermPooling;
 use own_files::{auto_encoder, dense, layer_norm, logit_score, pooling, splade_pooling};
 
 pub(crate) use own_files::{LogitScore, ModuleWeights};
-pub(crate) use routes::entries;
+pub(crate) use routes::{entries, has_routes};
 
 /// The modules that make a model's vectors sparse.
 #[derive(Debug, Clone, Copy, PartialEq)]

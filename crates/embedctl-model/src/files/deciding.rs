@@ -126,14 +126,13 @@ fn state_at(path: &Path) -> Option<FileState> {
     Some(FileState::from_metadata(&metadata))
 }
 
-/// Module folders are named `1_Pooling`, `2_Dense`, …
+/// Module folders are named `1_Pooling`, `2_Dense`, …; those of a route `query_1_Dense`, ….
 fn is_module_folder(path: &Path) -> bool {
-    path.file_name()
-        .and_then(|name| name.to_str())
-        .and_then(|name| name.split_once('_'))
-        .is_some_and(|(number, _)| {
-            !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
-        })
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| {
+        let mut words = name.split('_').rev().skip(1);
+        words.any(|word| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit()))
+    })
 }
 
 /// Size and SHA-256 of a file; `None` where there is none, as when the model was opened.

@@ -34,13 +34,8 @@ struct RouterParameters {
 /// # Errors
 /// If a file is damaged, or the Router has no such route.
 pub(crate) fn entries(folder: &Path, options: &ModelOptions) -> Result<Option<Vec<ModuleEntry>>> {
-    let list = folder.join("modules.json");
-    let Some(entries) = metadata::read::<Vec<ModuleEntry>>(&list)? else {
+    let Some(entries) = listed(folder)? else {
         return Ok(None);
-    };
-    let is_router = |entry: &ModuleEntry| {
-        entry.kind.starts_with("sentence_transformers.")
-            && matches!(entry.kind.rsplit('.').next(), Some("Router" | "Asym"))
     };
     if !entries.first().is_some_and(is_router) {
         return Ok(Some(entries));
@@ -53,6 +48,24 @@ pub(crate) fn entries(folder: &Path, options: &ModelOptions) -> Result<Option<Ve
         }
     }
     Ok(Some(all))
+}
+
+/// Whether the role of a text chooses its modules in `folder`.
+///
+/// # Errors
+/// If modules.json is damaged.
+pub(crate) fn has_routes(folder: &Path) -> Result<bool> {
+    let entries = listed(folder)?.unwrap_or_default();
+    Ok(entries.first().is_some_and(is_router))
+}
+
+fn listed(folder: &Path) -> Result<Option<Vec<ModuleEntry>>> {
+    metadata::read(&folder.join("modules.json"))
+}
+
+fn is_router(entry: &ModuleEntry) -> bool {
+    entry.kind.starts_with("sentence_transformers.")
+        && matches!(entry.kind.rsplit('.').next(), Some("Router" | "Asym"))
 }
 
 /// The modules of the route.
