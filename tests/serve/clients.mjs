@@ -24,6 +24,7 @@ const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: key, maxRetries: 0 });
 const models = await client.models.list();
 assert.equal(models.data.length, 1);
 const model = models.data[0].id;
+assert.equal((await client.models.retrieve(model)).id, model);
 // Without a form, it asks for base64 and reads that.
 for (const encoding_format of [undefined, "float"]) {
   const answer = await client.embeddings.create({ model, input: texts, encoding_format });
@@ -39,6 +40,7 @@ await assert.rejects(stranger.models.list(), OpenAI.AuthenticationError);
 const ollama = new Ollama({ host: url, headers: { Authorization: `Bearer ${key}` } });
 const { models: listed } = await ollama.list();
 assert.equal(listed[0].model, model);
+assert.equal((await ollama.ps()).models[0].model, model);
 const shown = await ollama.show({ model });
 assert.deepEqual(shown.capabilities, ["embedding"]);
 const embedded = await ollama.embed({ model, input: texts });

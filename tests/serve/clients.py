@@ -29,6 +29,12 @@ client = openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0)
 models = [model.id for model in client.models.list()]
 assert len(models) == 1, models
 model = models[0]
+assert client.models.retrieve(model).id == model
+try:
+    client.models.retrieve("another")
+    raise AssertionError("a model that is not there was found")
+except openai.NotFoundError:
+    pass
 for form in ("float", "base64", None):
     options = {"encoding_format": form} if form else {}
     answer = client.embeddings.create(model=model, input=texts, **options)
@@ -77,6 +83,7 @@ same([one["embedding"] for one in answer.data], "litellm, hosted_vllm")
 
 client = ollama.Client(host=url, headers={"Authorization": f"Bearer {key}"})
 assert [one.model for one in client.list().models] == [model]
+assert [one.model for one in client.ps().models] == [model]
 shown = client.show(model)
 assert shown.capabilities == ["embedding"], shown
 assert shown.modelinfo["embedctl.embedding_length"] == expected.shape[1], shown

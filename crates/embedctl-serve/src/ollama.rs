@@ -1,5 +1,5 @@
 //! Ollama's routes for vectors, `/api/embed` and the older `/api/embeddings`, and those by which its clients look for a
-//! model first: `/api/tags`, `/api/show` and `/api/version`.
+//! model first: `/api/tags`, `/api/ps`, `/api/show` and `/api/version`.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -110,18 +110,38 @@ struct OllamaShowRequest {
 /// The time of a model's last change, which is not known, as clients can read it.
 const UNKNOWN_TIME: &str = "1970-01-01T00:00:00Z";
 
+/// When a model is to be unloaded that stays.
+const NEVER: &str = "9999-12-31T23:59:59Z";
+
 /// `GET /api/tags`: the model by each of its names. It is no file of Ollama's, so it has no size and no digest.
 pub(crate) async fn tags(State(app): State<Arc<App>>) -> Response {
-    let details = details(&app);
+    listed(&app, &json!({"modified_at": UNKNOWN_TIME}))
+}
+
+/// `GET /api/ps`: the same, since the model stays loaded as long as the server runs.
+pub(crate) async fn running(State(app): State<Arc<App>>) -> Response {
+    let length = app.card().max_length;
+    listed(
+        &app,
+        &json!({"expires_at": NEVER, "size_vram": 0, "context_length": length}),
+    )
+}
+
+/// The model by each of its names, with these members.
+fn listed(app: &App, members: &Value) -> Response {
+    let details = details(app);
     let model = |name| {
-        json!({
+        let mut model = json!({
             "name": name,
             "model": name,
-            "modified_at": UNKNOWN_TIME,
             "size": 0,
             "digest": "",
             "details": details,
-        })
+        });
+        for (key, value) in members.as_object().into_iter().flatten() {
+            model[key] = value.clone();
+        }
+        model
     };
     let models: Vec<Value> = app.served_names().into_iter().map(model).collect();
     json_answer(&json!({"models": models}))

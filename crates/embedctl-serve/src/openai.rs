@@ -1,13 +1,13 @@
-//! OpenAI's protocol: `/v1/embeddings` and `/v1/models`.
+//! OpenAI's protocol: `/v1/embeddings`, `/v1/models` and `/v1/models/{model}`.
 
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::answer::{ApiError, json_answer};
 use crate::app::{App, long_answer};
@@ -120,8 +120,19 @@ pub(crate) async fn embeddings(
 
 /// `GET /v1/models`.
 pub(crate) async fn models(State(app): State<Arc<App>>) -> Response {
-    let names = app.served_names().into_iter();
-    let model = |name| json!({"id": name, "object": "model", "created": 0, "owned_by": "embedctl"});
-    let models: Vec<_> = names.map(model).collect();
+    let models: Vec<_> = app.served_names().into_iter().map(described).collect();
     json_answer(&json!({"object": "list", "data": models}))
+}
+
+/// `GET /v1/models/{model}`.
+pub(crate) async fn model(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+) -> Result<Response, ApiError> {
+    rows::check_name(&app, Some(&name))?;
+    Ok(json_answer(&described(&name)))
+}
+
+fn described(name: &str) -> Value {
+    json!({"id": name, "object": "model", "created": 0, "owned_by": "embedctl"})
 }

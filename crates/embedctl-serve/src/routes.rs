@@ -24,10 +24,11 @@ use crate::metrics::Gauges;
 use crate::options::Notice;
 use crate::{browsers, ollama, openai, page, scores, search, similarity, tei};
 
-/// Routes with their methods, for metrics and messages.
-pub(crate) const ROUTES: [(&str, &str); 23] = [
+/// Routes with their methods, for metrics and messages. A name in braces stands for the rest of a path.
+pub(crate) const ROUTES: [(&str, &str); 25] = [
     ("POST", "/v1/embeddings"),
     ("GET", "/v1/models"),
+    ("GET", "/v1/models/{model}"),
     ("POST", "/"),
     ("POST", "/embed"),
     ("POST", "/embed_sparse"),
@@ -45,11 +46,22 @@ pub(crate) const ROUTES: [(&str, &str); 23] = [
     ("POST", "/api/embed"),
     ("POST", "/api/embeddings"),
     ("GET", "/api/tags"),
+    ("GET", "/api/ps"),
     ("POST", "/api/show"),
     ("GET", "/api/version"),
     ("GET", "/"),
     ("POST", "/search"),
 ];
+
+/// Whether a route is that of `path`.
+fn is_of(route: &str, path: &str) -> bool {
+    match route.split_once('{') {
+        Some((start, _)) => path
+            .strip_prefix(start)
+            .is_some_and(|rest| !rest.is_empty()),
+        None => route == path,
+    }
+}
 
 impl App {
     /// Answers a request.
@@ -65,7 +77,7 @@ impl App {
         let (head, body) = request.into_parts();
         let body = UnreadBody::new(body, &head.headers, client);
         let (method, path) = (head.method.clone(), head.uri.path().to_owned());
-        let route = ROUTES.iter().find(|(_, route)| *route == path);
+        let route = ROUTES.iter().find(|(_, route)| is_of(route, &path));
         let route = route.map_or("other", |(_, route)| route);
         let is_openai =
             ["/v1/", "/v2/"].iter().any(|it| path.starts_with(it)) || path == "/embeddings";
@@ -190,6 +202,8 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/v1/embeddings", post(openai::embeddings))
         .route("/embeddings", post(openai::embeddings))
         .route("/v1/models", get(openai::models))
+        // Names of models have slashes.
+        .route("/v1/models/{*model}", get(openai::model))
         .route("/", get(page::page).post(root))
         .route("/embed", post(tei::embed))
         .route("/embed_sparse", post(tei::embed_sparse))
@@ -201,6 +215,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/api/embed", post(ollama::embed))
         .route("/api/embeddings", post(ollama::embeddings))
         .route("/api/tags", get(ollama::tags))
+        .route("/api/ps", get(ollama::running))
         .route("/api/show", post(ollama::show))
         .route("/api/version", get(ollama::version))
         .route("/search", post(search::search))
@@ -257,7 +272,7 @@ async fn no_route(request: Request) -> ApiError {
 
 async fn no_method(request: Request) -> ApiError {
     let path = request.uri().path();
-    let methods = ROUTES.iter().filter(|(_, route)| *route == path);
+    let methods = ROUTES.iter().filter(|(_, route)| is_of(route, path));
     let methods: Vec<&str> = methods.map(|(method, _)| *method).collect();
     let reason = format!("{path} takes {}", methods.join(", "));
     ApiError::new(ApiRefusal::Method, reason)
