@@ -25,7 +25,7 @@ const TOLD_EVERY: Duration = Duration::from_secs(60);
 /// Bytes of long requests that are read at the same time at least: what JSON becomes in memory may be larger by far.
 const READING: usize = 16 << 20;
 
-/// Bytes of long texts whose tokens are listed at the same time. Each takes a hundred times as much meanwhile.
+/// Bytes of long texts whose tokens are listed at the same time. Each takes up to 300 times as much meanwhile.
 const LISTING: usize = 2 << 20;
 
 /// The state that all requests share.

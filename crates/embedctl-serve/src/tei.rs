@@ -122,7 +122,7 @@ pub(crate) async fn embed_sparse(
     Ok(told_of_tokens(answer, tokens, truncated))
 }
 
-/// `POST /tokenize`. Listing a text's tokens takes a hundred times its bytes, and cannot be given up: a request may have
+/// `POST /tokenize`. Listing a text's tokens takes up to 300 times its bytes, and cannot be given up: a request may have
 /// [`LISTED`] of text, and takes its room in the queue until its tokens are listed.
 pub(crate) async fn tokenize(
     State(app): State<Arc<App>>,
