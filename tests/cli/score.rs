@@ -107,6 +107,12 @@ fn a_pair_has_a_score_in_every_format() {
         code(&score(&sandbox, PAIRS, &format!("{line} -o {out}.npy")), 0);
         let found = sandbox.run(&format!("inspect {out} {out}.npy --json"));
         assert!(found.stdout.contains("\"score\""), "{found}");
+        let found = sandbox.run(&format!("inspect {out}"));
+        assert!(
+            found.stdout.contains(" of 1 score, f32; no rows with NaN"),
+            "{found}"
+        );
+        assert!(found.stdout.contains(" scored, 0 rejected"), "{found}");
         let again = sandbox.run(&format!(
             "inspect {out} --verify 5 --input pairs.jsonl --text-field body -p native"
         ));

@@ -189,7 +189,11 @@ fn options_of_other_servers_are_taken() {
         let body = json!({"model": name, "input": "a"});
         assert_eq!(server.post("/v1/embeddings", &body).0, status, "{name}");
         assert_eq!(server.post("/api/embed", &body).0, status, "{name}");
-        assert_eq!(server.get(&format!("/v1/models/{name}")).0, status, "{name}");
+        assert_eq!(
+            server.get(&format!("/v1/models/{name}")).0,
+            status,
+            "{name}"
+        );
     }
     let loaded: Value = serde_json::from_str(&server.get("/api/ps").1).unwrap();
     assert_eq!(loaded["models"][1]["model"], "other", "{loaded}");

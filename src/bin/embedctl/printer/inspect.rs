@@ -83,12 +83,13 @@ fn folder(folder: &Folder, table: &mut TextTable) {
 fn file(file: &Inspection, table: &mut TextTable) {
     table.line(&file.path.display().to_string());
     table.entry("format", &format!("{}, {}", file.format, bytes(file.bytes)));
+    let holds_scores = (file.provenance.as_ref()).is_some_and(|made| made["scores"].is_object());
     for column in &file.columns {
         let name = match column.column.as_str() {
             "" => "vectors",
             name => name,
         };
-        table.entry(name, &health(column));
+        table.entry(name, &health(column, holds_scores));
     }
     if file.columns.is_empty() {
         table.entry("vectors", "none");
@@ -111,7 +112,19 @@ fn file(file: &Inspection, table: &mut TextTable) {
     }
 }
 
-fn health(health: &Health) -> String {
+fn health(health: &Health, holds_scores: bool) -> String {
+    if holds_scores {
+        return format!(
+            "{} of {}, {}; {} with NaN or infinity",
+            number(health.vectors, "row"),
+            number(health.widest as u64, "score"),
+            health.dtype,
+            match health.not_finite {
+                0 => "no rows".to_owned(),
+                amount => number(amount, "row"),
+            },
+        );
+    }
     let width = match health.narrowest == health.widest {
         true => number(health.widest as u64, "dimension"),
         false => format!("{} to {} dimensions", health.narrowest, health.widest),
@@ -162,18 +175,23 @@ fn provenance(made: &Value, table: &mut TextTable) {
         ),
     );
     let pooling = made["pooling"].as_array().into_iter().flatten();
-    let mut settings = vec![match pooling
+    let holds_scores = made["scores"].is_object();
+    let pooled = match pooling
         .filter_map(Value::as_str)
         .collect::<Vec<_>>()
         .join(" + ")
     {
         none if none.is_empty() => "pooled by the network".to_owned(),
         modes => format!("{modes} pooling"),
-    }];
-    settings.push(match made["normalized"].as_bool() {
-        Some(true) => "normalized".to_owned(),
-        _ => "not normalized".to_owned(),
-    });
+    };
+    let normalized = match made["normalized"].as_bool() {
+        Some(true) => "normalized",
+        _ => "not normalized",
+    };
+    let mut settings = match holds_scores {
+        true => Vec::new(),
+        false => vec![pooled, normalized.to_owned()],
+    };
     settings.extend(
         (made["max_length"].as_u64()).map(|limit| format!("{} tokens at most", count(limit))),
     );
@@ -192,9 +210,10 @@ fn provenance(made: &Value, table: &mut TextTable) {
     table.entry(
         "records",
         &format!(
-            "{} read, {} embedded, {} rejected, {} truncated",
+            "{} read, {} {}, {} rejected, {} truncated",
             of("read"),
             of("embedded"),
+            if holds_scores { "scored" } else { "embedded" },
             of("rejected"),
             of("truncated")
         ),
