@@ -21,8 +21,7 @@ use crate::input::{InputOptions, RecordReader, Source, Template};
 use crate::job::{Part, State, text_hash};
 use crate::output::proof::Proof;
 use crate::output::{
-    self, ChosenVectors, Dtype, FormColumns, Forms, OutputFormat, OutputOptions, ROWS, RowTexts,
-    TemporaryVectors,
+    self, ChosenVectors, Dtype, FormColumns, Forms, OutputFormat, OutputOptions, TemporaryVectors,
 };
 use crate::pool::is_finite;
 use crate::record::{RowVector, RowVectors, TextHash};
@@ -292,24 +291,16 @@ impl EarlierOutput {
         };
         let field = self.text.as_ref().ok_or_else(|| without(None))?;
         let file = self.open_part(part)?;
-        let (file, format) = match self.format.facts().row_texts {
-            RowTexts::In(format) => (file, Some(format)),
-            // Its ending tells the format.
-            RowTexts::Beside => {
-                let rows = file.bytes.beside(ROWS)?;
-                (rows.ok_or_else(|| without(None))?, None)
-            }
-            RowTexts::Nowhere => return Err(without(None)),
-        };
+        let rows = output::row_texts_of(&file, self.format)?.ok_or_else(|| without(None))?;
         let options = InputOptions {
-            format,
+            format: Some(rows.format),
             text_field: field.clone(),
             text_template: (self.query.as_ref()).map(|query| Template::of_pair(query, field, None)),
             max_record_bytes: MAX_ROW_BYTES,
             ..InputOptions::default()
         };
         let mut read = 0;
-        let mut reader = RecordReader::open(&[Source::Object(file)], options)
+        let mut reader = RecordReader::open(&[Source::Object(rows.file)], options)
             .map_err(|error| without(Some(error)))?;
         while let Some(window) = reader.next_window().map_err(|error| without(Some(error)))? {
             read += window.records() as u64;

@@ -37,6 +37,12 @@ impl ComparisonOptions {
         let found = rows - usize::from(by_rows && rows > 0);
         let (below, of_all): (Vec<usize>, Vec<usize>) =
             self.depths.iter().partition(|depth| **depth < found);
+        if found == 0 {
+            return Err(Error::usage(
+                "one row alone can be compared, and it has no neighbour to find",
+            )
+            .with_remedy("compare outputs with more rows of the same ids"));
+        }
         match below.is_empty() {
             true => Err(Error::usage(format!(
                 "there are {found} rows to find, and the nearest {} are all of them in any output",

@@ -27,8 +27,8 @@ pub struct Corpus {
     /// How it is called in messages.
     pub(super) name: String,
     pub(super) files: Vec<CorpusFile>,
-    /// What a run has still to write of it.
-    pub unfinished: Option<String>,
+    /// What the user should know: what a run has still to write of it, and which files are not there.
+    pub warnings: Vec<String>,
     pub(super) made: Value,
     pub(super) identity: VectorIdentity,
     /// The kind of vectors that is compared, and whether a row has others.
@@ -56,17 +56,23 @@ impl Corpus {
             Error::usage(format!("{name}: it has no provenance, in it or beside it, so the model of its vectors is unknown"))
                 .with_remedy("name a file that embedctl has written, or a folder of its parts")
         };
-        let CorpusFiles { files, unfinished } = CorpusFiles::find(&name, &location, storage)?;
+        let mut found = CorpusFiles::find(&name, &location, storage)?;
         let empty = || {
             Error::usage(format!(
                 "{name}: it holds no vector, so there is nothing to find"
             ))
             .with_remedy("name an output with rows")
         };
-        let first = files.first().ok_or_else(empty)?;
+        let is_one = matches!(&found.files[..], [only] if only.vectors.is_none());
+        let first = found.files.first_mut().ok_or_else(empty)?;
         let made = output::provenance(&first.file, first.format)?.ok_or_else(without)?;
-        if files.len() == 1 && made["rows"]["embedded"].as_u64() == Some(0) {
-            return Err(empty());
+        if is_one {
+            // Of a text in chunks each is a row.
+            let rows = &made["rows"];
+            first.vectors = rows["chunks"].as_u64().or(rows["embedded"].as_u64());
+            if first.vectors == Some(0) {
+                return Err(empty());
+            }
         }
         let identity = VectorIdentity::of_provenance(&made);
         let (kind, number, count) = chosen(&name, &identity, kinds)?;
@@ -93,10 +99,12 @@ impl Corpus {
             ))
             .with_remedy(format!("embed again, or with {DTYPE} f32"))
         })?;
+        found.note_missing()?;
+        let CorpusFiles { files, warnings } = found;
         Ok(Self {
             name,
             files,
-            unfinished,
+            warnings,
             made,
             kind,
             has_several: count > 1,
@@ -132,11 +140,13 @@ impl Corpus {
             let mut width = KnownWidth::default();
             for file in &self.files {
                 match self.matrix(file)? {
-                    Some(matrix) if matrix.rows() > 0 => {
-                        width.check(self, file, matrix.width())?;
-                        feed.matrix(matrix, file.first, cancel)?;
+                    Some(matrix) => {
+                        self.check_count(file, matrix.rows())?;
+                        if matrix.rows() > 0 {
+                            width.check(self, file, matrix.width())?;
+                            feed.matrix(matrix, file.first, cancel)?;
+                        }
                     }
-                    Some(_) => {}
                     None => {
                         let take = &mut |number, row: RowVector<'_>| feed.row(number, row);
                         self.for_each_of(file, &mut width, cancel, take)?;
@@ -272,13 +282,35 @@ impl Corpus {
             false => width.check(self, file, own),
         };
         let is_counted = file.format.facts().lengths().is_some();
+        let mut rows = 0;
+        let take: &mut TakeStored<'_> = &mut |number, row| {
+            rows += 1;
+            take(number, row)
+        };
         let read = match self.stored.is_one_per_row() {
             true => self.of_rows(file, &mut check, take),
             false if is_counted => self.of_lengths(file, &mut check, take),
             false => self.of_tokens(file, &mut check, take),
         };
         file.file.bytes.close();
-        read
+        read?;
+        self.check_count(file, rows)
+    }
+
+    /// Checks that a file holds all vectors that were written to it.
+    ///
+    /// # Errors
+    /// If rows are lost.
+    fn check_count(&self, file: &CorpusFile, rows: u64) -> Result<()> {
+        // A row of tokens may have none.
+        match file.vectors.filter(|_| self.stored.is_one_per_row()) {
+            Some(written) if written > rows => Err(Error::input(
+                Place::file(&file.file.name),
+                format!("holds {rows} rows with vectors, but {written} were written"),
+            )
+            .with_remedy("look at it with `embedctl inspect`, and write it again")),
+            _ => Ok(()),
+        }
     }
 
     /// Vectors of floats by the numbers of their rows.

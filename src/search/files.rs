@@ -1,8 +1,8 @@
 //! The files of an output that is searched: one, or the parts of a folder.
 
 use crate::error::{Error, Place, Result};
-use crate::job::State;
-use crate::output::{self, OutputFormat};
+use crate::job::{State, parts_of};
+use crate::output::{self, OutputFormat, ROWS, RowTexts};
 use crate::setting::RESUME;
 use crate::storage::{Location, Readable, Storage};
 
@@ -13,14 +13,16 @@ pub(super) struct CorpusFile {
     pub format: OutputFormat,
     /// The rows before it, of a folder's parts.
     pub first: u64,
+    /// How many of its rows have a vector, where that is known.
+    pub vectors: Option<u64>,
 }
 
 /// All of them.
 #[derive(Debug)]
 pub(super) struct CorpusFiles {
     pub files: Vec<CorpusFile>,
-    /// What a run has still to write, where the output is a folder that is not complete.
-    pub unfinished: Option<String>,
+    /// What the user should know: what a run has still to write, and which files are not there.
+    pub warnings: Vec<String>,
 }
 
 impl CorpusFiles {
@@ -32,17 +34,49 @@ impl CorpusFiles {
         if location.is_folder() {
             return parts(name, location, storage);
         }
-        let file = location.read(storage)?;
+        let file = location.read(storage).map_err(|error| match job_of(location) {
+            Some(job) => error.with_remedy(format!(
+                "the run that writes it is not at its end: go on with {RESUME}, or name {job}, which has the rows so far"
+            )),
+            None => error,
+        })?;
         let format = output::format_of(&file)?;
         Ok(Self {
             files: vec![CorpusFile {
                 file,
                 format,
                 first: 0,
+                vectors: None,
             }],
-            unfinished: None,
+            warnings: Vec::new(),
         })
     }
+
+    /// Notes files of ids and texts that should lie beside these, and do not.
+    ///
+    /// # Errors
+    /// If the system or a store refuses.
+    pub fn note_missing(&mut self) -> Result<()> {
+        for file in &self.files {
+            let is_beside = file.format.facts().row_texts == RowTexts::Beside;
+            if is_beside && output::row_texts_of(&file.file, file.format)?.is_none() {
+                self.warnings.push(format!(
+                    "{}{ROWS} is not there, which has the ids and texts of its rows",
+                    file.file.name
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The folder of the job that writes a file of this machine, if it is there.
+fn job_of(location: &Location) -> Option<String> {
+    let Location::Local(path) = location else {
+        return None;
+    };
+    let folder = parts_of(path);
+    folder.is_dir().then(|| format!("{}/", folder.display()))
 }
 
 /// The parts of a folder.
@@ -74,20 +108,27 @@ fn parts(name: &str, location: &Location, storage: Option<&Storage>) -> Result<C
         let file = folder.open(&part.file)?;
         // A folder has more parts than a process may have open files.
         file.bytes.close();
-        let format = OutputFormat::from_path(file.path())
-            .ok_or_else(|| Error::internal(format!("a part without a format: {}", part.file)))?;
-        if part.info.rows > 0 {
+        let format = match OutputFormat::from_path(file.path()) {
+            Some(format) => format,
+            None => output::format_of(&file)?,
+        };
+        let info = &part.info;
+        if info.rows > 0 {
             files.push(CorpusFile {
                 file,
                 format,
                 first,
+                // Of rejected records some may be rows without a vector.
+                vectors: (info.rejected == 0 || info.rows == info.embedded).then_some(info.rows),
             });
         }
         first += part.info.rows;
     }
     Ok(CorpusFiles {
         files,
-        unfinished: (!unfinished.is_empty())
-            .then(|| format!("{name} is not complete: {}", unfinished.join("; "))),
+        warnings: (!unfinished.is_empty())
+            .then(|| format!("{name} is not complete: {}", unfinished.join("; ")))
+            .into_iter()
+            .collect(),
     })
 }

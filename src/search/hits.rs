@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float32Array, RecordBatch, StringArray, UInt64Array};
+use arrow::array::{ArrayRef, AsArray, Float32Array, RecordBatch, StringArray, UInt64Array};
+use arrow::datatypes::Int64Type;
 use embedctl_data::IdTexts;
 use serde::Serialize;
 use serde_json::Value;
@@ -11,12 +12,11 @@ use serde_json::Value;
 use super::corpus::Corpus;
 use super::files::CorpusFile;
 use super::wanted_lines::{WantedLines, WantedRows};
-use crate::error::{Error, Result};
-use crate::input::{
-    InputFormat, InputOptions, InputRange, Keep, Part, RecordReader, Share, Source,
-};
-use crate::output::{OutputFormat, ROWS, RowTexts};
+use crate::error::{Error, ErrorKind, Place, Result};
+use crate::input::{IdType, InputOptions, InputRange, Keep, Part, RecordReader, Share, Source};
+use crate::output::{self, OutputFormat, ROWS, RowTextFile, RowTexts};
 use crate::record::{Origin, RecordFields, Window};
+use crate::storage::Readable;
 
 /// Bytes of a row at most.
 const MAX_ROW_BYTES: usize = 64 << 20;
@@ -30,8 +30,8 @@ const CHUNK: &str = "chunk";
 /// Stands between a text's id and the number of a chunk.
 const CHUNK_MARK: char = '#';
 
-/// The ending of files of lines, one for each row.
-const LINES: &str = ".jsonl";
+/// The number of a row in the file beside a matrix.
+const ROW: &str = "row";
 
 /// So many rows are read one by one at most, where the format can: of more, all of the file.
 const FEW_ROWS: usize = 64;
@@ -130,7 +130,7 @@ impl Corpus {
             if own.is_empty() {
                 continue;
             }
-            self.rows_of(file, &WantedRows::Numbers(&own), &mut |rows| {
+            let has_columns = self.rows_of(file, &WantedRows::Numbers(&own), &mut |rows| {
                 rows.for_each(&mut |row, fields| {
                     if own.binary_search(&row).is_ok() {
                         found.insert(file.first + row, fields());
@@ -139,6 +139,17 @@ impl Corpus {
                 })
             })?;
             file.file.bytes.close();
+            let is_there = |row: &&u64| found.contains_key(&(file.first + **row));
+            if let Some(row) = own.iter().find(|row| has_columns && !is_there(row)) {
+                let name = match file.format.facts().row_texts {
+                    RowTexts::Beside => format!("{}{ROWS}", file.file.name),
+                    _ => file.file.name.clone(),
+                };
+                return Err(
+                    Error::input(Place::file(name), format!("it ends before row {row}"))
+                        .with_remedy("put back the file that was written"),
+                );
+            }
         }
         Ok(found)
     }
@@ -155,14 +166,19 @@ impl Corpus {
             (None, Some((text, chunk))) => self.row_with((text, Some(chunk)))?,
             (whole, _) => whole,
         };
-        row.ok_or_else(|| {
-            Error::usage(format!("{}: no row has the id {id:?}", self.name)).with_remedy(match self
-                .has_ids()
-            {
-                true => "name one of the ids in the output",
-                false => "embed with ids: the output has none",
-            })
-        })
+        if let Some(row) = row {
+            return Ok(row);
+        }
+        let (why, remedy) = if !self.has_readable_texts() {
+            let why = "the ids of its rows are not read back from this format".to_owned();
+            (why, "embed to another format")
+        } else if self.ids()?.is_empty() {
+            ("its rows have no ids".to_owned(), "embed with ids")
+        } else {
+            let why = format!("no row has the id {id:?}");
+            (why, "name one of the ids in the output")
+        };
+        Err(Error::usage(format!("{}: {why}", self.name)).with_remedy(remedy))
     }
 
     /// Whether ids and texts can be read back, if the output holds them.
@@ -170,11 +186,6 @@ impl Corpus {
     pub fn has_readable_texts(&self) -> bool {
         let mut files = self.files.iter();
         files.all(|file| file.format.facts().row_texts != RowTexts::Nowhere)
-    }
-
-    /// Whether rows have ids.
-    fn has_ids(&self) -> bool {
-        self.made["id"] != "none"
     }
 
     fn row_with(&self, (id, chunk): (&str, Option<u64>)) -> Result<Option<u64>> {
@@ -213,8 +224,22 @@ impl Corpus {
     }
 
     /// Whether rows are chunks of texts.
-    fn has_chunks(&self) -> bool {
+    #[must_use]
+    pub fn has_chunks(&self) -> bool {
         self.made.get("chunking").is_some_and(|it| !it.is_null())
+    }
+
+    /// Whether texts were cut into chunks as those of another output, or were not cut in both.
+    #[must_use]
+    pub fn has_chunks_of(&self, other: &Self) -> bool {
+        let chunking = |it: &Self| it.made.get("chunking").cloned().unwrap_or_default();
+        chunking(self) == chunking(other)
+    }
+
+    /// How it is called in messages.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// The field of the texts that were embedded, where they may have been kept.
@@ -231,20 +256,17 @@ impl Corpus {
         self.files.iter().zip(ends.chain([u64::MAX]))
     }
 
-    /// Hands over the rows of a file, window by window, until `take` has enough; nothing where they are not to be had.
-    /// Others than those that are `wanted` may be among them.
+    /// Hands over the rows of a file, window by window, until `take` has enough. Others than those that are `wanted` may be
+    /// among them. False where there are neither ids nor texts.
     fn rows_of(
         &self,
         file: &CorpusFile,
         wanted: &WantedRows<'_>,
         take: &mut dyn FnMut(&FileRows<'_>) -> bool,
-    ) -> Result<()> {
-        let (rows, format) = match file.format.facts().row_texts {
-            RowTexts::In(format) => (Some(file.file.clone()), Some(format)),
-            RowTexts::Beside => (file.file.bytes.beside(ROWS)?, None),
-            RowTexts::Nowhere => (None, None),
+    ) -> Result<bool> {
+        let Some(rows) = output::row_texts_of(&file.file, file.format)? else {
+            return Ok(false);
         };
-        let Some(rows) = rows else { return Ok(()) };
         let numbers = match wanted {
             WantedRows::Numbers(numbers) => Some(*numbers),
             WantedRows::All | WantedRows::Holding(_) => None,
@@ -268,40 +290,48 @@ impl Corpus {
             ..InputRange::default()
         };
         let last = numbers.and_then(<[u64]>::last).copied();
-        let mut read = |lines: WantedLines| self.read_rows(&lines, format, &range, last, take);
-        if !rows.name.ends_with(LINES) {
-            return read(WantedLines::all(&rows));
+        let mut read = |lines: WantedLines| self.read_rows(&rows, &lines, &range, last, take);
+        if !rows.is_lines {
+            return read(WantedLines::all(&rows.file));
         }
         // An error among chosen lines would name another line than it has in the file.
-        read(WantedLines::of(&rows, wanted)).or_else(|_| read(WantedLines::all(&rows)))
+        read(WantedLines::of(&rows.file, wanted)).or_else(|_| read(WantedLines::all(&rows.file)))
     }
 
     /// Hands over the rows that these lines, or all of the file, describe, up to that of number `last`.
     fn read_rows(
         &self,
+        rows: &RowTextFile,
         lines: &WantedLines,
-        format: Option<InputFormat>,
         range: &InputRange,
         last: Option<u64>,
         take: &mut dyn FnMut(&FileRows<'_>) -> bool,
-    ) -> Result<()> {
+    ) -> Result<bool> {
+        let kept = [(CHUNK, self.has_chunks()), (ROW, rows.is_beside)];
+        let kept = kept.into_iter().filter(|(_, is_there)| *is_there);
+        let keep = |(name, _): (&str, bool)| Keep {
+            name: name.to_owned(),
+            kind: None,
+        };
+        let keep: Vec<Keep> = kept.map(keep).collect();
         let open = |texts: InputOptions| {
             let options = InputOptions {
-                format,
+                format: Some(rows.format),
                 max_record_bytes: MAX_ROW_BYTES,
-                keep: match self.has_chunks() {
-                    true => vec![Keep {
-                        name: CHUNK.to_owned(),
-                        kind: None,
-                    }],
-                    false => Vec::new(),
-                },
+                keep: keep.clone(),
                 ..texts
             };
             let source = Source::Object(lines.file.clone());
             let reader = RecordReader::open(&[source], options.clone())?;
             let mut reader = reader.again(options.clone(), range)?;
             let first = reader.next_window()?;
+            let has_decimals = options.id_field.as_deref().is_some_and(|id| {
+                let mut rejects = first.iter().flat_map(Window::rejects);
+                rejects.any(|reject| reject.fields.json(id).is_some_and(|id| is_decimal(&id)))
+            });
+            if has_decimals && options.id_type == IdType::Kept {
+                return Err(Error::usage("ids with fractions, which are read as text"));
+            }
             Ok::<_, Error>((options, reader, first))
         };
         // The column of ids is called as their field is where a field `id` is kept beside it. A table without the texts is
@@ -309,21 +339,37 @@ impl Corpus {
         let named = self.made["id"].as_str().map(str::to_owned);
         let columns = named.into_iter().chain([ID.to_owned()]);
         let ways = columns.flat_map(|id| {
-            let with_texts = self.text_field().map(|text_field| InputOptions {
-                id_field: Some(id.clone()),
-                text_field,
-                ..InputOptions::default()
+            let types = [IdType::Kept, IdType::String].into_iter();
+            let with_texts = types.filter_map({
+                let id = id.clone();
+                move |id_type| {
+                    Some(InputOptions {
+                        id_field: Some(id.clone()),
+                        id_type,
+                        text_field: self.text_field()?,
+                        ..InputOptions::default()
+                    })
+                }
             });
             let without = InputOptions {
                 text_template: format!("{{{id}}}").parse().ok(),
                 id_field: Some(id),
                 ..InputOptions::default()
             };
-            with_texts.into_iter().chain([without])
+            with_texts.chain([without])
         });
-        let opened = ways.map(open).find_map(Result::ok);
+        let mut refused = None;
+        let opened = ways.map(open).find_map(|way| match way {
+            Ok(way) => Some(way),
+            // It has no such column.
+            Err(error) if error.kind() == ErrorKind::Usage => None,
+            Err(error) => {
+                refused.get_or_insert(error);
+                None
+            }
+        });
         let Some((options, mut reader, mut window)) = opened else {
-            return Ok(());
+            return refused.map_or(Ok(false), Err);
         };
         while let Some(own) = window {
             let rows = FileRows {
@@ -331,17 +377,23 @@ impl Corpus {
                 options: &options,
                 lines,
             };
+            rows.check(&lines.file)?;
             let is_done = last.is_some_and(|last| {
                 let numbers = own.origins().map(|origin| rows.number(origin));
                 numbers.max().is_some_and(|number| number >= last)
             });
             if !take(&rows) || is_done {
-                return Ok(());
+                break;
             }
             window = reader.next_window()?;
         }
-        Ok(())
+        Ok(true)
     }
+}
+
+/// Whether an id of JSON is a number with a fraction.
+fn is_decimal(id: &str) -> bool {
+    !id.starts_with('"') && id.contains(['.', 'e', 'E']) && id.parse::<f64>().is_ok()
 }
 
 /// Rows of a file, with what is known of them beside their vectors.
@@ -359,8 +411,45 @@ impl FileRows<'_> {
 
     fn id_of(&self, fields: &RecordFields) -> Option<Value> {
         let name = self.options.id_field.as_deref()?;
-        let id: Value = serde_json::from_str(&fields.json(name)?).ok()?;
-        Some(id).filter(|id| !id.is_null())
+        let text = fields.json(name)?;
+        let id: Value = serde_json::from_str(&text).ok()?;
+        // A decimal has more digits than a float holds.
+        Some(match id {
+            Value::Null => return None,
+            Value::Number(number) if number.to_string() != text => Value::String(text),
+            id => id,
+        })
+    }
+
+    /// Checks that a file beside a matrix describes the rows in their order.
+    ///
+    /// # Errors
+    /// If a line is of another row.
+    fn check(&self, file: &Readable) -> Result<()> {
+        let Some(place) = self.options.keep.iter().position(|keep| keep.name == ROW) else {
+            return Ok(());
+        };
+        let refuse = |line: u64, why: String| {
+            Err(Error::input(Place::file(&file.name).line(line + 1), why)
+                .with_remedy("put back the file that was written with the vectors"))
+        };
+        // The first column has the ids.
+        let numbers = self.window.columns.column(place + 1);
+        let numbers = numbers
+            .as_primitive_opt::<Int64Type>()
+            .into_iter()
+            .flatten();
+        for (written, origin) in numbers.zip(self.window.origins()) {
+            let line = self.number(origin);
+            if let Some(written) = written.filter(|written| u64::try_from(*written) != Ok(line)) {
+                return refuse(line, format!("it is about row {written}, not {line}"));
+            }
+        }
+        let mut rejects = self.window.rejects();
+        match rejects.find(|reject| reject.fields.json(ROW).is_none()) {
+            Some(reject) => refuse(self.number(reject.origin), "it is about no row".to_owned()),
+            None => Ok(()),
+        }
     }
 
     fn chunk_of(fields: &RecordFields) -> Option<u64> {

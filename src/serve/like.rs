@@ -378,11 +378,11 @@ impl LikeFile {
         .with_remedy("look at it with `embedctl inspect`: its numbers are not of its texts"))
     }
 
-    /// Its rows, for searches; `None` where it lies elsewhere or holds scores. Queries of a search get the model's prompt for
+    /// Its rows, for searches; `None` where it holds scores. Queries of a search get the model's prompt for
     /// queries unless the user named one, as `embedctl search` gives it.
     ///
     /// # Errors
-    /// If its rows cannot be compared with queries.
+    /// As [`LikeRows::open`].
     pub(super) fn rows(&self, served: &ModelCard) -> Result<Option<LikeRows>> {
         let queries = &self.queries;
         let kind = served.form.kind();
@@ -392,7 +392,7 @@ impl LikeFile {
         let takes_prompt =
             !queries.has_prompt() && queries.task.is_none() && self.other_task.is_none();
         let has_query_prompt = takes_prompt && served.prompts.contains_key(QUERY_PROMPT);
-        LikeRows::open(&self.path, queries.kind, has_query_prompt)
+        LikeRows::open(&self.path, queries.kind, has_query_prompt).map(Some)
     }
 
     /// How it was asked for.

@@ -23,6 +23,7 @@ use crate::inspect::Verification;
 use crate::model::Dimensions;
 use crate::output::Dtype;
 use model::OpenedModel;
+use rows::LikeRows;
 
 /// A model that is ready to be served.
 pub struct ReadyModel {
@@ -71,8 +72,12 @@ pub fn open(
     let config = &loaded.model().config;
     let prompt = (config.kind.scores().is_none()).then(|| config.prompt.clone());
     let mut model = OpenedModel::new(loaded, &identity, &files, like, verified)?;
+    let mut warnings: Vec<String> = like.and_then(LikeFile::warning).into_iter().collect();
     match like.map_or(Ok(None), |like| like.rows(model.card())) {
-        Ok(rows) => model.rows = rows,
+        Ok(rows) => {
+            warnings.extend(rows.iter().flat_map(LikeRows::warnings).cloned());
+            model.rows = rows;
+        }
         Err(error) => notes.push(format!("rows are not searched: {error}")),
     }
     Ok(ReadyModel {
@@ -83,6 +88,6 @@ pub fn open(
         threads,
         prompt,
         notes,
-        warnings: like.and_then(LikeFile::warning).into_iter().collect(),
+        warnings,
     })
 }

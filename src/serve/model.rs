@@ -5,7 +5,6 @@ mod scoring;
 use std::sync::Arc;
 
 use embedctl_serve::{ModelCard, ServedCorpus, ServedModel, ServedRow, ServedWorker, Token};
-use half::f16;
 use serde_json::{Map, Value, json};
 
 use super::LikeFile;
@@ -22,6 +21,7 @@ use crate::output::Dtype;
 use crate::pool::Pooler;
 use crate::record::{RowVector, Texts};
 use crate::setting::VECTORS;
+use embedctl_common::hash;
 use embedctl_common::pair::TextPair;
 use scoring::Scoring;
 
@@ -31,8 +31,6 @@ pub(super) struct OpenedModel {
     card: ModelCard,
     /// Where it gives scores.
     scoring: Option<Scoring>,
-    /// Whether components are rounded to float16, as in the output that the server is to be like.
-    is_half: bool,
     /// The rows of that output.
     pub rows: Option<LikeRows>,
 }
@@ -71,11 +69,11 @@ impl OpenedModel {
         };
         // A vector that was scaled is not the one that a shorter one is cut from.
         let is_whole = !config.normalize_last || config.steps.last() == Some(&Step::Normalize);
-        let is_half = identity.dtype() == Dtype::F16.name();
         let modes = config.pooling.iter().map(|mode| mode.name());
         let card = ModelCard {
             id: model.id.clone(),
             revision: model.revision.clone(),
+            digest: digest(files),
             form: config.form(),
             labels: scoring.as_ref().map_or_else(Vec::new, Scoring::labels),
             cuts: config.dimensions.is_empty()
@@ -88,7 +86,7 @@ impl OpenedModel {
             prompts,
             normalized: config.normalized(),
             pooling: modes.collect::<Vec<_>>().join("+"),
-            dtype: if is_half { "float16" } else { "float32" }.to_owned(),
+            is_half: identity.dtype() == Dtype::F16.name(),
             truncation: match config.truncation_side {
                 Side::Left => "left",
                 Side::Right => "right",
@@ -101,7 +99,6 @@ impl OpenedModel {
             loaded: Arc::new(loaded),
             card,
             scoring,
-            is_half,
             rows: None,
         })
     }
@@ -111,6 +108,12 @@ impl OpenedModel {
         self.loaded.bounds().refuse(&mut rows);
         rows
     }
+}
+
+/// A hash of the hashes of a model's files.
+fn digest(files: &ModelProvenance) -> String {
+    let hashes = files.files.iter().map(|file| file.sha256.as_str());
+    hash::of(hashes.collect::<Vec<_>>().join("\n"))
 }
 
 /// The members of `/info` beside those of text-embeddings-inference.
@@ -226,7 +229,6 @@ impl ServedModel for OpenedModel {
         Ok(Box::new(OpenedWorker {
             worker: self.loaded.worker()?,
             loaded: Arc::clone(&self.loaded),
-            is_half: self.is_half,
         }))
     }
 }
@@ -235,7 +237,6 @@ impl ServedModel for OpenedModel {
 struct OpenedWorker {
     loaded: Arc<LoadedModel>,
     worker: RowWorker,
-    is_half: bool,
 }
 
 impl ServedWorker for OpenedWorker {
@@ -251,15 +252,10 @@ impl ServedWorker for OpenedWorker {
             }
         }
         let mut finish = |vector: Option<Result<ServedRow, Cause>>| {
-            let mut row = match vector {
+            let row = match vector {
                 Some(vector) => vector?,
                 None => served(self.loaded.vector_of_nothing()?.get(0)),
             };
-            if self.is_half {
-                for value in &mut row.values {
-                    *value = f16::from_f32(*value).to_f32();
-                }
-            }
             Ok(row)
         };
         Ok(vectors.into_iter().map(&mut finish).collect())

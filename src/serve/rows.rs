@@ -27,30 +27,33 @@ pub(super) struct LikeRows {
 }
 
 impl LikeRows {
-    /// Opens the output; `None` where it lies elsewhere: each search would fetch all of it. `kind` is the one of several kinds
-    /// of vectors that is served.
+    /// Opens the output. `kind` is the one of several kinds of vectors that is served.
     ///
     /// # Errors
-    /// If its rows cannot be compared with queries.
-    pub fn open(
-        path: &Path,
-        kind: Option<VectorKind>,
-        has_query_prompt: bool,
-    ) -> Result<Option<Self>> {
-        let Location::Local(_) = Location::of(path)? else {
-            return Ok(None);
+    /// If its rows cannot be compared with queries, or lie elsewhere.
+    pub fn open(path: &Path, kind: Option<VectorKind>, has_query_prompt: bool) -> Result<Self> {
+        let location = Location::of(path)?;
+        let Location::Local(_) = location else {
+            return Err(Error::usage(format!(
+                "{location} is not on this machine, and each search would fetch all of it"
+            )));
         };
         let corpus = Corpus::open(path, None, &Vec::from_iter(kind))?;
         let files = corpus
             .paths()
             .map(|path| Ok((path.to_owned(), state(path)?)));
         let files = files.collect::<Result<_>>()?;
-        Ok(Some(Self {
+        Ok(Self {
             corpus,
             name: path.display().to_string(),
             files,
             has_query_prompt,
-        }))
+        })
+    }
+
+    /// What the user should know of the output.
+    pub fn warnings(&self) -> &[String] {
+        &self.corpus.warnings
     }
 
     /// Refuses files that are not those with which the server was started.
@@ -58,7 +61,7 @@ impl LikeRows {
         for (path, known) in &self.files {
             if state(path)? != *known {
                 return Err(Error::usage(format!(
-                    "{} has changed since the server was started {LIKE} it",
+                    "{} has changed since the server was started with {LIKE}",
                     path.display()
                 ))
                 .with_remedy("start the server again"));

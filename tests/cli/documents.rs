@@ -236,3 +236,34 @@ fn strings_of_json_are_texts() {
         2
     );
 }
+
+/// A document in UTF-16 is a bad record, and the others are embedded.
+#[test]
+fn a_document_in_another_encoding_is_left_out() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("docs")).unwrap();
+    sandbox.write("docs/guide.md", GUIDE);
+    let wide = |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_le_bytes).collect() };
+    sandbox.write(
+        "docs/marked.md",
+        [&[0xff, 0xfe][..], &wide("a cat")].concat(),
+    );
+    sandbox.write("docs/page.html", wide("<html><body>a cat</body></html>"));
+    let run = sandbox.embed("docs -o out.jsonl");
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(
+        run.stderr.contains("docs/marked.md") && run.stderr.contains("is UTF-16"),
+        "{run}"
+    );
+    let run = sandbox.embed("docs -o out.jsonl --on-error skip --rejects bad.jsonl");
+    assert_eq!(run.code, Some(3), "{run}");
+    assert_eq!(
+        fs::read_to_string(sandbox.path("out.jsonl"))
+            .unwrap()
+            .lines()
+            .count(),
+        1
+    );
+    let bad = fs::read_to_string(sandbox.path("bad.jsonl")).unwrap();
+    assert_eq!(bad.matches("is UTF-16;").count(), 2, "{bad}");
+}

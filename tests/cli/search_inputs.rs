@@ -2,7 +2,10 @@
 //! outputs that would replace what is read.
 
 use std::fs;
+use std::sync::Arc;
 
+use arrow::array::{ArrayRef, Decimal128Array, RecordBatch, StringArray};
+use parquet::arrow::ArrowWriter;
 use serde_json::{Value, json};
 
 use crate::jobs::code;
@@ -313,4 +316,157 @@ fn few_rows_and_other_texts_are_no_agreement() {
         run.stderr.contains("3 of 3 rows have another text"),
         "{run}"
     );
+}
+
+/// Ids and texts are found by content, too, whatever the output is called.
+#[test]
+fn ids_and_texts_are_read_under_any_name() {
+    let sandbox = Sandbox::new();
+    write_quotes(&sandbox);
+    for (format, names) in [
+        (
+            "arrow",
+            &["a.jsonl", "b.jsonl.gz", "c.arrow.gz", "d.fbin"][..],
+        ),
+        ("parquet", &["a.jsonl", "b.npy", "c.fbin"]),
+        ("jsonl", &["a.jsonl.gz", "b.parquet", "c.fbin"]),
+        ("jsonl.zst", &["a.jsonl", "b.arrow"]),
+        ("npy", &["a.fbin", "b.jsonl"]),
+        ("fbin", &["a.parquet", "b.npy", "c.jsonl", "d.bin"]),
+    ] {
+        let out = format!("out.{format}");
+        embed(
+            &sandbox,
+            REAL_MODEL,
+            &format!("in.txt -o {out} --keep text"),
+        );
+        let expected = hits(&sandbox, &format!("{out} {QUERY}"));
+        assert!(expected[0]["id"].is_string() && expected[0]["text"].is_string());
+        for name in names {
+            for ending in ["", ".json", ".rows.jsonl"] {
+                let file = sandbox.path(&format!("{out}{ending}"));
+                if file.exists() {
+                    fs::copy(file, sandbox.path(&format!("{name}{ending}"))).unwrap();
+                }
+            }
+            let found = hits(&sandbox, &format!("{name} {QUERY}"));
+            assert_eq!(found, expected, "{out} as {name}");
+            let again = format!("in.txt -o again.parquet --force --reuse {name} --keep text");
+            embed(&sandbox, REAL_MODEL, &again);
+            for ending in ["", ".json", ".rows.jsonl"] {
+                let _ = fs::remove_file(sandbox.path(&format!("{name}{ending}")));
+            }
+        }
+    }
+}
+
+/// Ids that no float holds stay as they are.
+#[test]
+fn decimal_ids_keep_their_digits() {
+    let sandbox = Sandbox::new();
+    let ids = ["12345678901234567890.12", "12345678901234567890.13", "3.00"];
+    let texts = ["a wicked man", "hope and joy", "laughing every day"];
+    let unscaled = ids.map(|id| id.replace('.', "").parse::<i128>().unwrap());
+    let decimals = Decimal128Array::from_iter_values(unscaled);
+    let decimals = decimals.with_precision_and_scale(38, 2).unwrap();
+    let columns: [(&str, ArrayRef); 2] = [
+        ("id", Arc::new(decimals)),
+        ("text", Arc::new(StringArray::from_iter_values(texts))),
+    ];
+    let table = RecordBatch::try_from_iter(columns).unwrap();
+    let file = fs::File::create(sandbox.path("in.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, table.schema(), None).unwrap();
+    writer.write(&table).unwrap();
+    writer.close().unwrap();
+    for format in ["jsonl", "npy", "parquet"] {
+        let out = format!("out.{format}");
+        embed(
+            &sandbox,
+            REAL_MODEL,
+            &format!("in.parquet -o {out} --keep text"),
+        );
+        let found = hits(&sandbox, &format!("{out} {QUERY}"));
+        assert_eq!(
+            (&found[0]["id"], &found[0]["text"]),
+            (&json!(ids[2]), &json!(texts[2]))
+        );
+        let found = hits(&sandbox, &format!("{out} --like-row {}", ids[1]));
+        assert!(
+            found.iter().any(|hit| hit["id"] == ids[0]),
+            "{out}: {found:?}"
+        );
+    }
+}
+
+/// An output that is not whole is not searched as if it were.
+#[test]
+fn damage_is_told_of() {
+    let sandbox = Sandbox::new();
+    write_quotes(&sandbox);
+    embed(&sandbox, REAL_MODEL, "in.txt -o out.jsonl --keep text");
+    let whole = fs::read_to_string(sandbox.path("out.jsonl")).unwrap();
+    let cut: Vec<&str> = whole.lines().take(30).collect();
+    sandbox.write("out.jsonl", cut.join("\n"));
+    refused(
+        &search(&sandbox, &format!("out.jsonl {QUERY}")),
+        "holds 30 rows with vectors, but 40 were written",
+    );
+    embed(
+        &sandbox,
+        REAL_MODEL,
+        "in.txt -o parts/ --part-rows 20 -f jsonl",
+    );
+    let part = fs::read_to_string(sandbox.path("parts/part-00001-00001.jsonl")).unwrap();
+    let cut: Vec<&str> = part.lines().take(15).collect();
+    sandbox.write("parts/part-00001-00001.jsonl", cut.join("\n"));
+    for run in [
+        search(&sandbox, &format!("parts/ {QUERY}")),
+        sandbox.run("compare parts/ parts/"),
+    ] {
+        refused(&run, "holds 15 rows with vectors, but 20 were written");
+    }
+    embed(&sandbox, REAL_MODEL, "in.txt -o out.npy --keep text");
+    let rows = fs::read_to_string(sandbox.path("out.npy.rows.jsonl")).unwrap();
+    let mut turned: Vec<&str> = rows.lines().rev().collect();
+    sandbox.write("out.npy.rows.jsonl", turned.join("\n"));
+    let run = search(&sandbox, &format!("out.npy {QUERY}"));
+    assert!(run.stderr.contains("it is about row"), "{run}");
+    turned.truncate(3);
+    sandbox.write("out.npy.rows.jsonl", "{damaged");
+    assert_eq!(search(&sandbox, &format!("out.npy {QUERY}")).code, Some(1));
+    fs::remove_file(sandbox.path("out.npy.rows.jsonl")).unwrap();
+    let run = search(&sandbox, &format!("out.npy {QUERY}"));
+    assert_eq!(code(&run, 0).stdout.lines().count(), 10);
+    assert!(
+        run.stderr.contains("out.npy.rows.jsonl is not there"),
+        "{run}"
+    );
+}
+
+/// A text in chunks is one document of a run of TREC's, of which `-k` counts.
+#[test]
+fn a_run_for_trec_has_so_many_texts() {
+    let sandbox = Sandbox::new();
+    let quotes = fs::read_to_string(in_repository("fixtures/inputs/quotes.txt")).unwrap();
+    let quotes: Vec<&str> = quotes.lines().take(160).collect();
+    let texts = quotes.chunks(8).enumerate();
+    let texts = texts.map(|(id, some)| json!({"id": id, "text": some.join(" ")}).to_string());
+    sandbox.write("in.jsonl", texts.collect::<Vec<_>>().join("\n"));
+    for size in [32, 64] {
+        let line = format!("in.jsonl -o c{size}.npy --chunk sentences --chunk-tokens {size}");
+        embed(&sandbox, REAL_MODEL, &line);
+    }
+    let run = search(&sandbox, &format!("c32.npy -k 12 -f trec {QUERY}"));
+    let ranks: Vec<&str> = (code(&run, 0).stdout.lines())
+        .filter_map(|line| line.split(' ').nth(3))
+        .collect();
+    let expected: Vec<String> = (1..=12).map(|rank| rank.to_string()).collect();
+    assert_eq!(ranks, expected);
+    let run = sandbox.run("compare c32.npy c64.npy");
+    assert!(
+        run.stderr.contains("cut into chunks in different ways"),
+        "{run}"
+    );
+    let run = sandbox.run("compare c32.npy c32.npy");
+    assert!(!run.stderr.contains("in different ways"), "{run}");
 }

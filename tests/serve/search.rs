@@ -82,7 +82,7 @@ fn a_server_like_an_output_finds_the_rows_of_a_search() {
             }
             let score = |it: &Value| it["score"].as_f64().unwrap();
             assert!(
-                (score(hit) - score(row)).abs() < 1e-4,
+                (score(hit) - score(row)).abs() < 2e-6,
                 "{case}: {hit} {row}"
             );
         }

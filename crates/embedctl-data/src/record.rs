@@ -3,11 +3,13 @@
 //! A *record* is what the input holds (a line of text, a JSON object). A *row* is what the output holds: a record that
 //! was accepted, or a chunk of one ([`RowRef`] says which).
 
-use std::collections::HashSet;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::position::Position;
 use arrow::array::{BooleanArray, RecordBatch};
@@ -94,8 +96,9 @@ impl RecordFields {
     #[must_use]
     pub fn json(&self, name: &str) -> Option<String> {
         let whole = [b"{", self.json.as_slice(), b"}"].concat();
-        let mut fields: serde_json::Map<_, _> = serde_json::from_slice(&whole).ok()?;
-        fields.remove(name).map(|value| value.to_string())
+        // As it was written: a decimal has more digits than a float holds.
+        let fields: HashMap<Cow<'_, str>, &RawValue> = serde_json::from_slice(&whole).ok()?;
+        fields.get(name).map(|value| value.get().to_owned())
     }
 
     /// The members, separated by commas.

@@ -74,6 +74,7 @@
 //! # let card = ModelCard {
 //! #     id: "lengths".into(),
 //! #     revision: None,
+//! #     digest: String::new(),
 //! #     form: RowForm::Dense(vec![1]),
 //! #     labels: Vec::new(),
 //! #     cuts: false,
@@ -82,7 +83,7 @@
 //! #     prompts: Default::default(),
 //! #     normalized: false,
 //! #     pooling: "sum".into(),
-//! #     dtype: "float32".into(),
+//! #     is_half: false,
 //! #     truncation: "right",
 //! #     limits: BatchLimits { tokens: 256, rows: 64, equal_lengths: false },
 //! #     workers: 1,

@@ -20,6 +20,8 @@ pub struct ModelCard {
     pub id: String,
     /// Commit, where known.
     pub revision: Option<String>,
+    /// A hash of the model's files, in hexadecimal: other files have another one.
+    pub digest: String,
     /// The form of its rows. Where a row has vectors of several widths, requests choose one of them, by default the last.
     pub form: RowForm,
     /// The names of a row's scores; empty where rows are vectors.
@@ -36,8 +38,8 @@ pub struct ModelCard {
     pub normalized: bool,
     /// How token states become a vector: `mean`.
     pub pooling: String,
-    /// Type of a component (`float32`).
-    pub dtype: String,
+    /// Whether the numbers of an answer are rounded to float16, as those of an output that the server is like.
+    pub is_half: bool,
     /// The side on which long texts are cut: `right`.
     pub truncation: &'static str,
     /// Batches that suit the engine.
@@ -49,6 +51,14 @@ pub struct ModelCard {
 }
 
 impl ModelCard {
+    /// Type of a component of an answer, as other servers name it.
+    pub(crate) fn dtype(&self) -> &'static str {
+        match self.is_half {
+            true => "float16",
+            false => "float32",
+        }
+    }
+
     /// The name in `model_type` of `/info`, as text-embeddings-inference has it.
     pub(crate) fn model_type(&self) -> &'static str {
         match self.form {

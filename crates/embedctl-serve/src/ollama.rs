@@ -17,7 +17,8 @@ use crate::tei::told_of_truncation;
 #[derive(Deserialize)]
 struct OllamaEmbedRequest {
     model: Option<String>,
-    input: RequestInputs,
+    /// Clients send none, or an empty one, to have the model loaded.
+    input: Option<RequestInputs>,
     truncate: Option<bool>,
     dimensions: Option<usize>,
 }
@@ -35,6 +36,7 @@ struct OllamaEmbedAnswer {
 #[derive(Deserialize)]
 struct OllamaEmbeddingsRequest {
     model: Option<String>,
+    #[serde(default)]
     prompt: String,
 }
 
@@ -53,26 +55,42 @@ pub(crate) async fn embed(
     let take = |app: &Arc<App>, request: OllamaEmbedRequest| {
         rows::check_name(app, request.model.as_deref())?;
         let width = rows::width(app, request.dimensions)?;
-        let wanted = RequestRows {
-            inputs: request.input,
-            prompt_name: None,
-            refuses_long: request.truncate == Some(false),
-            param: "input",
+        let prepare = |inputs| {
+            let wanted = RequestRows {
+                inputs,
+                prompt_name: None,
+                refuses_long: request.truncate == Some(false),
+                param: "input",
+            };
+            rows::prepare(app, wanted)
         };
-        Ok((rows::prepare(app, wanted)?, width))
+        let inputs = request.input.filter(|inputs| !is_nothing(inputs));
+        Ok((inputs.map(prepare).transpose()?, width))
     };
     let ((prepared, width), deadline) = rows::read(&app, request, take).await?;
-    let rows = prepared.run(&app, deadline).await?;
-    let (size, tokens, truncated) = (rows.size(), rows.all_tokens(), rows.truncated);
+    let (mut vectors, mut size, mut tokens, mut truncated) = Default::default();
+    if let Some(prepared) = prepared {
+        let rows = prepared.run(&app, deadline).await?;
+        (size, tokens, truncated) = (rows.size(), rows.all_tokens(), rows.truncated);
+        vectors = width.take(&app, rows.into_vectors())?;
+    }
     let answer = OllamaEmbedAnswer {
         model: app.served_name(),
-        embeddings: width.take(&app, rows.into_vectors())?,
+        embeddings: vectors,
         total_duration: u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
         load_duration: 0,
         prompt_eval_count: tokens,
     };
     let answer = long_answer(size, answer).await?;
     Ok(told_of_truncation(answer, truncated))
+}
+
+/// Whether a request has no text at all; Ollama answers such a one with an empty list.
+fn is_nothing(inputs: &RequestInputs) -> bool {
+    match inputs {
+        RequestInputs::One(text) => text.is_empty(),
+        inputs => inputs.len() == 0,
+    }
 }
 
 /// `POST /api/embeddings`.
@@ -83,19 +101,26 @@ pub(crate) async fn embeddings(
     app.card().check_type(&["embedding"])?;
     let take = |app: &Arc<App>, request: OllamaEmbeddingsRequest| {
         rows::check_name(app, request.model.as_deref())?;
-        let wanted = RequestRows {
-            inputs: RequestInputs::One(request.prompt),
-            prompt_name: None,
-            refuses_long: false,
-            param: "prompt",
+        let prompt = Some(request.prompt).filter(|prompt| !prompt.is_empty());
+        let prepare = |prompt| {
+            let wanted = RequestRows {
+                inputs: RequestInputs::One(prompt),
+                prompt_name: None,
+                refuses_long: false,
+                param: "prompt",
+            };
+            rows::prepare(app, wanted)
         };
-        Ok((rows::prepare(app, wanted)?, rows::width(app, None)?))
+        Ok((prompt.map(prepare).transpose()?, rows::width(app, None)?))
     };
     let ((prepared, width), deadline) = rows::read(&app, request, take).await?;
-    let rows = prepared.run(&app, deadline).await?;
-    let (size, truncated) = (rows.size(), rows.truncated);
-    let vectors = width.take(&app, rows.into_vectors())?;
-    let embedding = vectors.into_iter().next().unwrap_or_default();
+    let (mut embedding, mut size, mut truncated) = Default::default();
+    if let Some(prepared) = prepared {
+        let rows = prepared.run(&app, deadline).await?;
+        (size, truncated) = (rows.size(), rows.truncated);
+        let vectors = width.take(&app, rows.into_vectors())?;
+        embedding = vectors.into_iter().next().unwrap_or_default();
+    }
     let answer = long_answer(size, OllamaEmbeddingsAnswer { embedding }).await?;
     Ok(told_of_truncation(answer, truncated))
 }
@@ -113,7 +138,7 @@ const UNKNOWN_TIME: &str = "1970-01-01T00:00:00Z";
 /// When a model is to be unloaded that stays.
 const NEVER: &str = "9999-12-31T23:59:59Z";
 
-/// `GET /api/tags`: the model by each of its names. It is no file of Ollama's, so it has no size and no digest.
+/// `GET /api/tags`: the model by each of its names. Its digest is a hash of the model's files, whose size is not told.
 pub(crate) async fn tags(State(app): State<Arc<App>>) -> Response {
     listed(&app, &json!({"modified_at": UNKNOWN_TIME}))
 }
@@ -135,7 +160,7 @@ fn listed(app: &App, members: &Value) -> Response {
             "name": name,
             "model": name,
             "size": 0,
-            "digest": "",
+            "digest": app.card().digest,
             "details": details,
         });
         for (key, value) in members.as_object().into_iter().flatten() {
@@ -190,6 +215,6 @@ fn details(app: &App) -> Value {
         "family": app.card().model_type(),
         "families": [app.card().model_type()],
         "parameter_size": "",
-        "quantization_level": app.card().dtype,
+        "quantization_level": app.card().dtype(),
     })
 }

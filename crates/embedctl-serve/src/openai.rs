@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::answer::{ApiError, json_answer};
 use crate::app::{App, long_answer};
 use crate::rows::{self, RequestInputs, RequestRows};
-use crate::tei::told_of_truncation;
+use crate::tei::{check_length, check_side, told_of_truncation};
 
 #[derive(Deserialize)]
 struct EmbeddingsRequest {
@@ -22,6 +22,51 @@ struct EmbeddingsRequest {
     dimensions: Option<usize>,
     /// Not OpenAI's: the prompt's name, as in text-embeddings-inference.
     prompt_name: Option<String>,
+    #[serde(flatten)]
+    others: OthersSettings,
+}
+
+/// Settings of other servers with this route, by which vectors would be others: they are taken where they ask for what the
+/// server does.
+#[derive(Deserialize)]
+struct OthersSettings {
+    normalize: Option<bool>,
+    /// Jina's.
+    normalized: Option<bool>,
+    /// Jina's.
+    embedding_type: Option<String>,
+    /// Jina's.
+    late_chunking: Option<bool>,
+    truncation_direction: Option<String>,
+    /// vLLM's.
+    truncate_prompt_tokens: Option<i64>,
+}
+
+impl OthersSettings {
+    fn check(&self, app: &App) -> Result<(), ApiError> {
+        check_length(app, "normalize", self.normalize)?;
+        check_length(app, "normalized", self.normalized)?;
+        check_side(app, self.truncation_direction.as_deref())?;
+        let refuse = |name, reason: String| Err(ApiError::invalid(reason).about(name));
+        if let Some(other) = self.embedding_type.as_deref()
+            && !["float", "base64"].contains(&other)
+        {
+            let reason = format!("this server answers with floats, not with {other:?}");
+            return refuse("embedding_type", reason);
+        }
+        if self.late_chunking == Some(true) {
+            let reason = "this server embeds each input by itself; leave `late_chunking` out";
+            return refuse("late_chunking", reason.to_owned());
+        }
+        let most = app.card().max_length;
+        if let (Some(asked), Some(most)) = (self.truncate_prompt_tokens, most)
+            && usize::try_from(asked).is_ok_and(|asked| asked < most)
+        {
+            let reason = format!("this server cuts texts at {most} tokens; leave it out");
+            return refuse("truncate_prompt_tokens", reason);
+        }
+        Ok(())
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -83,6 +128,7 @@ pub(crate) async fn embeddings(
     app.card().check_type(&["embedding"])?;
     let take = |app: &Arc<App>, request: EmbeddingsRequest| {
         rows::check_name(app, request.model.as_deref())?;
+        request.others.check(app)?;
         let width = rows::width(app, request.dimensions)?;
         let prepared = rows::prepare(
             app,
@@ -93,7 +139,13 @@ pub(crate) async fn embeddings(
                 param: "input",
             },
         )?;
-        Ok((prepared, width, request.encoding_format.unwrap_or_default()))
+        let is_text = request.others.embedding_type.as_deref() == Some("base64");
+        let usual = if is_text {
+            Encoding::Base64
+        } else {
+            Encoding::Float
+        };
+        Ok((prepared, width, request.encoding_format.unwrap_or(usual)))
     };
     let ((prepared, width, encoding), deadline) = rows::read(&app, request, take).await?;
     let rows = prepared.run(&app, deadline).await?;

@@ -8,6 +8,7 @@ use axum::extract::Request;
 use embedctl_common::Texts;
 use embedctl_common::pair::TextPair;
 use embedctl_model::batch::TokenRows;
+use half::f16;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
@@ -22,15 +23,24 @@ use crate::queue::Room;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(
     untagged,
-    expecting = "the input must be a string, a list of strings, a list of token ids, or a list of lists of token ids"
+    expecting = "the input must be a string, a list of strings or of objects with `text` alone, a list of token ids, or a list of lists of token ids"
 )]
 pub(crate) enum RequestInputs {
     One(String),
     Many(Vec<String>),
     Tokens(Vec<u32>),
     ManyTokens(Vec<Vec<u32>>),
+    /// As Jina's clients write texts.
+    Objects(Vec<TextObject>),
     #[serde(skip)]
     Scored(Vec<ScoredInput>),
+}
+
+/// A text in an object.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TextObject {
+    text: String,
 }
 
 /// An input that is scored.
@@ -47,6 +57,7 @@ impl RequestInputs {
             Self::One(_) | Self::Tokens(_) => 1,
             Self::Many(texts) => texts.len(),
             Self::ManyTokens(rows) => rows.len(),
+            Self::Objects(texts) => texts.len(),
             Self::Scored(inputs) => inputs.len(),
         }
     }
@@ -193,6 +204,7 @@ pub(crate) fn prepare(app: &Arc<App>, wanted: RequestRows) -> Result<PreparedRow
     let rows = match inputs {
         RequestInputs::One(text) => tokenize([text].iter().collect()),
         RequestInputs::Many(texts) => tokenize(texts.iter().collect()),
+        RequestInputs::Objects(texts) => tokenize(texts.iter().map(|it| &it.text).collect()),
         RequestInputs::Tokens(ids) => frame(vec![ids])?,
         RequestInputs::ManyTokens(ids) => frame(ids)?,
         RequestInputs::Scored(inputs) => tokenize_scored(app, &inputs),
@@ -301,13 +313,17 @@ pub(crate) fn prompt<'a>(app: &'a App, name: Option<&str>) -> Result<Option<&'a 
 }
 
 impl PreparedRows {
-    /// Waits for the numbers of these rows.
+    /// Waits for the numbers of these rows, as they are answered.
     pub async fn run(self, app: &App, deadline: Deadline) -> Result<Rows, ApiError> {
-        let (rows, _) = self.run_in_room(app, deadline).await?;
+        let (mut rows, _) = self.run_in_room(app, deadline).await?;
+        if app.card().is_half {
+            let values = rows.numbers.iter_mut().flat_map(|row| &mut row.values);
+            values.for_each(|value| *value = f16::from_f32(*value).to_f32());
+        }
         Ok(rows)
     }
 
-    /// The same, with the room that they have in the queue, for work that is still to be done with them.
+    /// The same in full, with the room that they have in the queue, for work that is still to be done with them.
     pub async fn run_in_room(
         self,
         app: &App,

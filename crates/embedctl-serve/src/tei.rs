@@ -70,18 +70,25 @@ fn prepare(app: &Arc<App>, request: EmbedRequest) -> Result<PreparedRows, ApiErr
 
 /// Refuses settings by which vectors would differ from those of the server's identity.
 fn check_settings(app: &App, request: &EmbedRequest) -> Result<(), ApiError> {
-    let card = app.card();
-    if let Some(normalize) = request.normalize
-        && normalize != card.normalized
-    {
-        let own = card.normalized;
-        let reason = format!(
-            "this server's vectors are made with \"normalize\": {own}, as the batch job makes them; leave `normalize` \
-             out, or start the server with the other setting"
-        );
-        return Err(ApiError::invalid(reason).about("normalize"));
-    }
+    check_length(app, "normalize", request.normalize)?;
     check_side(app, request.truncation_direction.as_deref())
+}
+
+/// Refuses vectors of another length than the server's, which a request asks for in the member `name`.
+pub(crate) fn check_length(
+    app: &App,
+    name: &'static str,
+    normalize: Option<bool>,
+) -> Result<(), ApiError> {
+    let own = app.card().normalized;
+    if normalize.is_none_or(|wanted| wanted == own) {
+        return Ok(());
+    }
+    let reason = format!(
+        "this server's vectors are made with \"{name}\": {own}, as the batch job makes them; leave `{name}` out, or \
+         start the server with the other setting"
+    );
+    Err(ApiError::invalid(reason).about(name))
 }
 
 /// Refuses another side than that on which long texts are cut.
@@ -195,7 +202,7 @@ pub(crate) async fn info(State(app): State<Arc<App>>) -> Response {
     let members = json!({
         "model_id": card.id,
         "model_sha": card.revision,
-        "model_dtype": card.dtype,
+        "model_dtype": card.dtype(),
         "model_type": model_type,
         "max_concurrent_requests": options.max_queue,
         "max_input_length": card.max_length,

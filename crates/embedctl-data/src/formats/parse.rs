@@ -8,7 +8,7 @@ use crate::formats::jsonl::{self, Jsonl, UnseenField};
 use crate::formats::text;
 use crate::reading::columns::InputColumns;
 use crate::reading::format::InputFormat;
-use crate::reading::lines::Line;
+use crate::reading::lines::{Line, is_utf16, utf16};
 use crate::reading::options::InputOptions;
 use crate::reading::source::Planned;
 use crate::reading::window::{Record, RejectedFields};
@@ -73,6 +73,11 @@ impl Parser {
         if line.length > self.limit() as u64 {
             let limit = self.limit();
             return Ok(Parsed::Reject(too_long("record", line.length, limit)));
+        }
+        if source.format == InputFormat::File
+            && let Some(name) = utf16(line.bytes)
+        {
+            return Ok(Parsed::Reject(is_utf16("the document is", name)));
         }
         let text = match str::from_utf8(line.bytes) {
             Ok(text) => text,

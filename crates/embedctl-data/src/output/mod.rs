@@ -10,6 +10,7 @@ mod chosen;
 pub mod proof;
 mod recognised;
 mod recorded;
+mod row_texts;
 
 #[cfg(test)]
 #[path = "output_tests/mod.rs"]
@@ -35,6 +36,7 @@ pub use embedctl_common::vectors::{FormColumns, Forms, RowForm, VectorKind};
 pub use proof::prove;
 pub use recognised::format_of;
 pub use recorded::{RecordedKind, recorded_kinds};
+pub use row_texts::{RowTextFile, row_texts_of};
 
 use std::sync::Arc;
 

@@ -12,6 +12,7 @@ use memchr::memchr;
 use super::compression::Expansion;
 use crate::reading::format::may_begin;
 use crate::record::Reject;
+use embedctl_common::error::Cause;
 
 /// How much is read at a time.
 const CHUNK: usize = 256 * 1024;
@@ -69,6 +70,23 @@ pub(crate) struct LineReader {
     has_ends: bool,
     /// Of a compressed stream, how many of its bytes were read.
     compressed: Option<Arc<AtomicU64>>,
+}
+
+/// What `iconv` calls the encoding of a text that begins so, if that is UTF-16.
+pub(crate) fn utf16(start: &[u8]) -> Option<&'static str> {
+    match start {
+        &[0xff, 0xfe, ascii, 0, ..] | &[0xfe, 0xff, 0, ascii, ..] if ascii != 0 => Some("UTF-16"),
+        &[first, 0, second, 0, ..] if first != 0 && second != 0 => Some("UTF-16LE"),
+        &[0, first, 0, second, ..] if first != 0 && second != 0 => Some("UTF-16BE"),
+        _ => None,
+    }
+}
+
+/// The cause for what `is` in the encoding that `iconv` calls so.
+pub(crate) fn is_utf16(is: &str, name: &str) -> Cause {
+    Cause::of(format!("{is} UTF-16")).with(format!(
+        "convert it to UTF-8 first, for example with `iconv -f {name} -t UTF-8`"
+    ))
 }
 
 impl LineReader {
@@ -140,18 +158,12 @@ impl LineReader {
         while !self.ended && matters(&self.buffer[self.start..self.end]) {
             self.fill()?;
         }
-        match &self.buffer[self.start..self.end] {
-            &[0xff, 0xfe, ascii, 0, ..] | &[0xfe, 0xff, 0, ascii, ..] if ascii != 0 => {
-                return Ok(TextStart::Utf16("UTF-16"));
-            }
-            &[first, 0, second, 0, ..] if first != 0 && second != 0 => {
-                return Ok(TextStart::Utf16("UTF-16LE"));
-            }
-            &[0, first, 0, second, ..] if first != 0 && second != 0 => {
-                return Ok(TextStart::Utf16("UTF-16BE"));
-            }
-            bytes if bytes.starts_with(BYTE_ORDER_MARK) => self.consume(BYTE_ORDER_MARK.len()),
-            _ => {}
+        let bytes = &self.buffer[self.start..self.end];
+        if let Some(name) = utf16(bytes) {
+            return Ok(TextStart::Utf16(name));
+        }
+        if bytes.starts_with(BYTE_ORDER_MARK) {
+            self.consume(BYTE_ORDER_MARK.len());
         }
         Ok(TextStart::Utf8)
     }

@@ -11,7 +11,7 @@ use super::compression::{self, CountedSource, Decoded, SourceCompression};
 use super::elements::ElementLines;
 use super::html::PageText;
 use super::json;
-use super::lines::{Line, LineReader, TextStart};
+use super::lines::{Line, LineReader, TextStart, is_utf16};
 use super::options::Part;
 use super::pace::{ReadAhead, WindowPacing};
 use crate::position::Seek;
@@ -401,10 +401,11 @@ impl Planned {
                 self.skip(&mut opened)?;
                 Ok(opened)
             }
-            Ok(TextStart::Utf16(name)) => Err(Error::input(Place::file(&self.name), "is UTF-16")
-                .with_remedy(format!(
-                    "convert it to UTF-8 first, for example with `iconv -f {name} -t UTF-8`"
-                ))),
+            // A document is one record, which is rejected as such.
+            Ok(TextStart::Utf16(_)) if self.format == InputFormat::File => Ok(opened),
+            Ok(TextStart::Utf16(name)) => {
+                Err(Error::input(Place::file(&self.name), is_utf16("is", name)))
+            }
             Err(error) => Err(self.failed(&opened, error)),
         }
     }

@@ -80,6 +80,7 @@ impl FakeModel {
             card: ModelCard {
                 id: "org/fake".into(),
                 revision: None,
+                digest: "0".repeat(64),
                 form: RowForm::Dense(vec![WIDTH]),
                 labels: Vec::new(),
                 cuts: true,
@@ -88,7 +89,7 @@ impl FakeModel {
                 prompts: BTreeMap::from(prompts),
                 normalized: false,
                 pooling: "mean".into(),
-                dtype: "float32".into(),
+                is_half: false,
                 truncation: "right",
                 limits: BatchLimits {
                     tokens: 256,

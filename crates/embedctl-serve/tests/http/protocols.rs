@@ -412,6 +412,105 @@ fn ollamas_routes_give_the_same_vectors() {
     assert!(refused.json()["error"].is_string(), "{refused:?}");
 }
 
+/// A request without text has the model loaded, as Ollama's clients ask for it.
+#[test]
+fn ollamas_routes_answer_a_request_without_text() {
+    let server = Server::usual();
+    for body in [
+        r#"{"model": "fake"}"#,
+        r#"{"input": []}"#,
+        r#"{"input": ""}"#,
+        r#"{"input": null}"#,
+    ] {
+        let answer = server.post("/api/embed", body);
+        assert_eq!(
+            (answer.status, &answer.json()["embeddings"]),
+            (200, &json!([])),
+            "{body}"
+        );
+    }
+    for body in [r#"{"model": "fake"}"#, r#"{"prompt": ""}"#] {
+        let answer = server.post("/api/embeddings", body);
+        assert_eq!(
+            (answer.status, answer.json()),
+            (200, json!({"embedding": []})),
+            "{body}"
+        );
+    }
+    let answer = server.post("/api/embed", r#"{"input": [""]}"#);
+    assert_eq!(answer.json()["embeddings"], json!([numbers("")]));
+}
+
+/// Settings of other servers that ask for other vectors are refused; those that ask for these are taken.
+#[test]
+fn settings_of_other_servers_are_not_passed_over() {
+    let server = Server::usual();
+    for (settings, status) in [
+        (
+            json!({"normalize": false, "normalized": false, "late_chunking": false}),
+            200,
+        ),
+        (
+            json!({"embedding_type": "float", "truncate_prompt_tokens": -1}),
+            200,
+        ),
+        (
+            json!({"truncation_direction": "Right", "truncate_prompt_tokens": 5000}),
+            200,
+        ),
+        (json!({"normalize": true}), 400),
+        (json!({"normalized": true}), 400),
+        (json!({"late_chunking": true}), 400),
+        (json!({"embedding_type": "ubinary"}), 400),
+        (json!({"truncation_direction": "left"}), 400),
+        (json!({"truncate_prompt_tokens": 3}), 400),
+    ] {
+        let mut body = json!({"input": [{"text": "one"}]});
+        for (name, value) in settings.as_object().unwrap() {
+            body[name] = value.clone();
+        }
+        let answer = server.post("/v1/embeddings", body.to_string());
+        assert_eq!(answer.status, status, "{body}: {answer:?}");
+        match status {
+            200 => assert_eq!(answer.json()["data"][0]["embedding"], json!(numbers("one"))),
+            _ => {
+                let param = answer.json()["error"]["param"].clone();
+                assert!(
+                    settings.get(param.as_str().unwrap()).is_some(),
+                    "{answer:?}"
+                );
+            }
+        }
+    }
+    let image = server.post("/v1/embeddings", r#"{"input": [{"image": "x"}]}"#);
+    assert!(matches!(image.status, 400 | 422), "{image:?}");
+}
+
+/// Answers like an output in float16 are rounded; a query is not.
+#[test]
+fn numbers_are_rounded_as_those_of_an_output_in_half_precision() {
+    let mut model = FakeModel::new(1);
+    model.card.is_half = true;
+    let server = Server::start(model, ServerOptions::default());
+    let long = "\u{10ffff}".repeat(3);
+    let rounded: Vec<f32> = numbers(&long)
+        .iter()
+        .map(|it| half::f16::from_f32(*it).to_f32())
+        .collect();
+    assert_ne!(rounded, numbers(&long));
+    let answer = server.post("/api/embed", json!({"input": [long]}).to_string());
+    assert_eq!(server.get("/info").json()["model_dtype"], "float16");
+    let first = answer.json()["embeddings"][0].clone();
+    let first: Vec<Option<f64>> = first
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(Value::as_f64)
+        .collect();
+    assert_eq!(first[0], Some(3.0));
+    assert_eq!(first[1].is_none(), rounded[1].is_infinite());
+}
+
 #[test]
 fn ollamas_clients_find_the_model_first() {
     let options = ServerOptions {

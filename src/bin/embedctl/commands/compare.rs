@@ -43,10 +43,8 @@ pub fn run(
     let open = |path: &Path| Corpus::open(path, storage.as_ref(), &kinds);
     let reference = open(&args.reference)?;
     let other = args.other.as_deref().map(open).transpose()?;
-    for unfinished in
-        (std::iter::once(&reference).chain(&other)).filter_map(|it| it.unfinished.as_ref())
-    {
-        printer.warning(unfinished);
+    for warning in (std::iter::once(&reference).chain(&other)).flat_map(|it| &it.warnings) {
+        printer.warning(warning);
     }
     let embed = |out: &Path, corpus: &Corpus, texts: &[String]| {
         let given = ModelOptions {
@@ -93,6 +91,16 @@ pub fn run(
                 texts.different, texts.compared, other.output.name
             ));
         }
+    }
+    if let Some(other) = other
+        .as_ref()
+        .filter(|other| !reference.has_chunks_of(other))
+    {
+        printer.warning(format!(
+            "{} and {} are cut into chunks in different ways: rows of the same id have different texts, and what they share says little",
+            args.reference.display(),
+            other.name()
+        ));
     }
     if let Some(picture) = picture {
         picture.write(&svg(&found))?;

@@ -69,18 +69,43 @@ pub fn run(
     )?;
     let kinds: Vec<_> = args.kind.vectors.into_iter().collect();
     let corpus = Corpus::open(&args.out, storage.as_ref(), &kinds)?;
-    if let Some(unfinished) = &corpus.unfinished {
-        printer.warning(unfinished);
+    for warning in &corpus.warnings {
+        printer.warning(warning);
     }
     let queries = match &args.like_row {
         Some(id) => like_row(&corpus, id, &cancel)?,
         None => embedded(args, &corpus, messages, printer, storage.as_ref(), &cancel)?,
     };
-    let found = corpus.nearest(&queries.vectors, args.k, queries.row, &cancel)?;
+    let hits = match format {
+        Some(HitFormat::Trec) => nearest_texts(&corpus, &queries, args.k, &cancel)?,
+        _ => nearest(&corpus, &queries, args.k, &cancel)?,
+    };
+    show((output, args.force), format, &hits, &files, printer)?;
+    let shows_texts = format.is_none_or(|format| format == HitFormat::Jsonl);
+    if shows_texts && !hits.is_empty() && hits.iter().all(|hit| hit.fields.text.is_none()) {
+        printer.note(match corpus.has_readable_texts() {
+            true => {
+                "the output holds no texts: they come along with `embed --keep text` (the field of the texts), of chunks with \
+                 `--chunk-text`"
+            }
+            false => "ids and texts of PostgreSQL's COPY are not read back; those of all other formats are",
+        });
+    }
+    Ok(ExitCode::Done)
+}
+
+/// The `most` nearest rows to each query.
+fn nearest(
+    corpus: &Corpus,
+    queries: &Queries,
+    most: usize,
+    cancel: &CancelToken,
+) -> Result<Vec<Hit>, CommandFailure> {
+    let found = corpus.nearest(&queries.vectors, most, queries.row, cancel)?;
     let rows: BTreeSet<u64> = found.iter().flatten().map(|hit| hit.row).collect();
     let fields = corpus.fields(&rows)?;
     let hits = found.iter().enumerate().flat_map(|(query, found)| {
-        let (queries, fields) = (&queries, &fields);
+        let fields = &fields;
         (1..).zip(found).map(move |(rank, hit)| Hit {
             query_id: queries.ids[query].clone(),
             query: queries.texts[query].clone(),
@@ -90,19 +115,44 @@ pub fn run(
             score: hit.score,
         })
     });
-    let hits: Vec<Hit> = hits.collect();
-    show((output, args.force), format, &hits, &files, printer)?;
-    let shows_texts = format.is_none_or(|format| format == HitFormat::Jsonl);
-    if shows_texts && !hits.is_empty() && hits.iter().all(|hit| hit.fields.text.is_none()) {
-        printer.note(match corpus.has_readable_texts() {
-            true => {
-                "the output holds no texts: they come along with `embed --keep text` (the field of the texts), of chunks with \
-                 `--chunk-text`"
-            }
-            false => "ids and texts of this format are not read back; they are of all others but PostgreSQL's",
-        });
+    Ok(hits.collect())
+}
+
+/// The `most` nearest texts to each query: of a text in chunks its nearest row alone.
+fn nearest_texts(
+    corpus: &Corpus,
+    queries: &Queries,
+    most: usize,
+    cancel: &CancelToken,
+) -> Result<Vec<Hit>, CommandFailure> {
+    let mut rows = most;
+    loop {
+        let hits = nearest(corpus, queries, rows, cancel)?;
+        let mut of_query: HashMap<&str, (usize, HashSet<String>)> = HashMap::new();
+        for hit in &hits {
+            let (count, ids) = of_query.entry(&hit.query_id).or_default();
+            *count += 1;
+            ids.insert(id_of(hit));
+        }
+        let mut counts = of_query.values();
+        let is_enough = counts.all(|(count, ids)| ids.len() >= most || *count < rows);
+        if is_enough || !corpus.has_chunks() {
+            let mut ranks: HashMap<String, HashSet<String>> = HashMap::new();
+            let is_first = |mut hit: Hit| {
+                let known = ranks.entry(hit.query_id.clone()).or_default();
+                let is_new = known.len() < most && known.insert(id_of(&hit));
+                hit.rank = known.len() as u64;
+                is_new.then_some(hit)
+            };
+            return Ok(hits.into_iter().filter_map(is_first).collect());
+        }
+        rows = rows.saturating_mul(4);
     }
-    Ok(ExitCode::Done)
+}
+
+/// The id of a text; the number of its row, where it has none.
+fn id_of(hit: &Hit) -> String {
+    hit.fields.id_text().unwrap_or_else(|| hit.row.to_string())
 }
 
 /// The format of the hits; `None`: lines for people.
@@ -347,9 +397,8 @@ fn json_lines(hits: &[Hit]) -> Result<String, CommandFailure> {
 /// The run format of TREC's tools, whose fields are separated by spaces.
 fn trec(hits: &[Hit]) -> Result<String, CommandFailure> {
     let mut lines = String::new();
-    let mut ranks: HashMap<&str, (HashSet<String>, u64)> = HashMap::new();
     for hit in hits {
-        let id = hit.fields.id_text().unwrap_or_else(|| hit.row.to_string());
+        let id = id_of(hit);
         for id in [&hit.query_id, &id] {
             if id.is_empty() || id.contains(char::is_whitespace) {
                 return Err(CommandFailure::usage(format!(
@@ -358,14 +407,11 @@ fn trec(hits: &[Hit]) -> Result<String, CommandFailure> {
             }
         }
         let Hit {
-            query_id, score, ..
+            query_id,
+            rank,
+            score,
+            ..
         } = hit;
-        // Of a document in chunks, the nearest one alone: these tools take a document once for a query.
-        let (known, rank) = ranks.entry(query_id).or_default();
-        if !known.insert(id.clone()) {
-            continue;
-        }
-        *rank += 1;
         let _ = writeln!(lines, "{query_id} Q0 {id} {rank} {score} embedctl");
     }
     Ok(lines)
