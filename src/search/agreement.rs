@@ -6,7 +6,7 @@ use embedctl_common::vectors::{RowVector, RowVectors};
 use serde::Serialize;
 
 use super::corpus::Corpus;
-use super::hits::RowFields;
+use super::row_fields::RowFields;
 use crate::error::Result;
 
 /// The neighbours that two outputs have in common.

@@ -20,6 +20,7 @@ mod hits;
 mod matching;
 mod nearest;
 mod queries;
+mod row_fields;
 mod wanted_lines;
 
 pub use agreement::{Cosines, DifferingRow, NeighbourAgreement, Overlap, listed_depth};
@@ -29,7 +30,8 @@ pub use comparison::{
 pub use comparison_plot::svg;
 pub use corpus::Corpus;
 pub use derived::DerivedForm;
-pub use hits::{Hit, RowFields, table};
+pub use hits::{Hit, table};
 pub use matching::TextAgreement;
 pub use nearest::Neighbour;
 pub use queries::{EmbeddedQueries, QueryModel};
+pub use row_fields::RowFields;
