@@ -175,6 +175,18 @@ fn hits_replace_nothing_that_is_read() {
 }
 
 #[test]
+fn hits_are_not_written_to_a_store() {
+    let sandbox = Sandbox::new();
+    write_quotes(&sandbox);
+    embed(&sandbox, REAL_MODEL, "in.txt -o out.parquet");
+    let line = format!("out.parquet -o s3://bucket/hits.parquet {QUERY}");
+    refused(
+        &search(&sandbox, &line),
+        "s3://bucket/hits.parquet: hits are written to files",
+    );
+}
+
+#[test]
 fn rows_that_are_lost_are_told_of() {
     let sandbox = Sandbox::new();
     write_quotes(&sandbox);

@@ -14,7 +14,7 @@ use embedctl::output::{self, OutputFormat, RunFiles};
 use embedctl::record::RowVectors;
 use embedctl::search::{self, Corpus, Hit, QueryModel};
 use embedctl::setting::OUTPUT;
-use embedctl::storage::Storage;
+use embedctl::storage::{Location, Storage};
 
 use super::stores;
 use crate::args::{HitFormat, MessageArgs, RecordArgs, SearchArgs};
@@ -55,6 +55,13 @@ pub fn run(
     let format = format(args, output)?;
     refuse_files_as_words(&args.query)?;
     if let Some(path) = output {
+        if let Location::Remote(address) = Location::of(path)? {
+            return Err(Error::usage(format!(
+                "{OUTPUT} {address}: hits are written to files of this machine"
+            ))
+            .with_remedy("name one, and copy it there")
+            .into());
+        }
         let read = std::iter::once(&args.out).chain(&args.queries);
         output::refuse_to_replace((OUTPUT.into(), path), read.map(PathBuf::as_path))?;
     }

@@ -239,12 +239,22 @@ fn agreement(column: &ColumnAgreement, verified: &Verification) -> String {
     }
 }
 
+/// A value of an identity, without the end of a long one: ranges of int8 have a number for each component.
+fn shown(value: &Value) -> String {
+    const MOST: usize = 200;
+    let text = value.to_string();
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}… ({})", &text[..end], bytes(text.len() as u64)),
+        None => text,
+    }
+}
+
 fn differences(differences: &[Difference], table: &mut TextTable) {
     let (grave, harmless): (Vec<_>, Vec<_>) = differences.iter().partition(|one| one.decides);
     let mut list = |title: &str, all: &[&Difference]| {
         table.line(title);
         for one in all {
-            let values: Vec<String> = one.values.iter().map(Value::to_string).collect();
+            let values: Vec<String> = one.values.iter().map(shown).collect();
             table.wrapped(&format!("  {}: ", one.key), &values.join(" | "));
         }
     };
