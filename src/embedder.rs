@@ -134,13 +134,13 @@ impl Embedder {
     /// memory.
     pub fn embed<S: AsRef<str>>(&mut self, texts: &[S]) -> Result<Vec<Vec<f32>>> {
         self.check_one_kind()?;
-        if self.model().config.kind.sparse().is_some() {
+        if self.model().config.sparse.is_some() {
             return Err(
                 Error::usage("this model gives sparse vectors, not dense ones")
                     .with_remedy("call `Embedder::embed_sparse`"),
             );
         }
-        if self.model().config.kind.multi().is_some() {
+        if self.model().config.multi.is_some() {
             return Err(Error::usage("this model gives a vector for each token")
                 .with_remedy("call `Embedder::embed_tokens`"));
         }
@@ -148,14 +148,14 @@ impl Embedder {
         Ok(rows.iter().map(|row| row.values().concat()).collect())
     }
 
-    /// Embeds `texts` with a model of sparse vectors ([`OutputKind::sparse`](crate::model::OutputKind::sparse)); rows come
+    /// Embeds `texts` with a model of sparse vectors ([`ModelConfig::sparse`](crate::model::ModelConfig::sparse)); rows come
     /// in their order.
     ///
     /// # Errors
     /// As [`Embedder::embed`]; or if the model's vectors are given in full.
     pub fn embed_sparse<S: AsRef<str>>(&mut self, texts: &[S]) -> Result<SparseRows> {
         self.check_one_kind()?;
-        if self.model().config.kind.sparse().is_none() {
+        if self.model().config.sparse.is_none() {
             return Err(
                 Error::usage("this model gives dense vectors, not sparse ones")
                     .with_remedy("call `Embedder::embed`"),
@@ -169,14 +169,14 @@ impl Embedder {
         }
     }
 
-    /// Embeds `texts` with a model of a vector for each token ([`OutputKind::multi`](crate::model::OutputKind::multi)); rows
+    /// Embeds `texts` with a model of a vector for each token ([`ModelConfig::multi`](crate::model::ModelConfig::multi)); rows
     /// come in their order.
     ///
     /// # Errors
     /// As [`Embedder::embed`]; or if the model gives one vector for a text.
     pub fn embed_tokens<S: AsRef<str>>(&mut self, texts: &[S]) -> Result<MultiRows> {
         self.check_one_kind()?;
-        if self.model().config.kind.multi().is_none() {
+        if self.model().config.multi.is_none() {
             return Err(Error::usage(
                 "this model gives one vector for each text, not for each token",
             )

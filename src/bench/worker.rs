@@ -185,7 +185,7 @@ impl Session {
         let options = EmbedOptions {
             input: InputOptions {
                 window_rows: window,
-                ..workload::input(model.config.kind.takes_pairs())
+                ..workload::input(model.config.takes_pairs())
             },
             output: OutputOptions {
                 format: Some(OutputFormat::Parquet),

@@ -68,7 +68,7 @@ impl Scorer {
     }
 
     fn kind(&self) -> Option<&ScoreKind> {
-        self.model().config.kind.scores()
+        self.model().config.scores.as_ref()
     }
 
     /// The scores of pairs, such as a query and a document, in their order: a number for each label.

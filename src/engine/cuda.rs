@@ -134,7 +134,7 @@ pub(super) fn open(
         element,
         tf32,
         longest: model.config.max_length.clamp(1, MOST_POSITIONS),
-        terms: model.config.kind.sparse().and_then(|sparse| sparse.terms),
+        terms: model.config.sparse.as_ref().and_then(|sparse| sparse.terms),
         // A choice that is not kept could be another one in the next run.
         measured_tokens: options.weights_cache.as_ref().map_or(0, |_| TOKENS),
         cache: options

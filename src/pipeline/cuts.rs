@@ -66,7 +66,7 @@ impl CutRemedy {
         let config = &model.config;
         let is_chunked = options.chunking.is_some() || options.input.batches.are_whole();
         let chunk = match options.input.format {
-            _ if is_chunked || config.kind.scores().is_some() => None,
+            _ if is_chunked || config.scores.is_some() => None,
             // A chunk has the special tokens, too.
             _ if config.max_length <= config.frame.len() => None,
             Some(InputFormat::File) => Some(ChunkBy::Markdown),

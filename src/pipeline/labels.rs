@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::model::OutputKind;
 use crate::model::score::ScoreKind;
 use arrow::array::{ArrayRef, Float32Builder, ListBuilder, StringBuilder};
 use arrow::datatypes::{DataType, Field, FieldRef};
@@ -17,8 +16,8 @@ pub(crate) struct LabelColumns {
 
 impl LabelColumns {
     /// Those of a model's rows; none where a row has one score alone, which needs no label.
-    pub(crate) fn of(kind: &OutputKind, top: Option<usize>) -> Option<Self> {
-        let scores = kind.scores().filter(|scores| !scores.is_single())?;
+    pub(crate) fn of(scores: Option<&ScoreKind>, top: Option<usize>) -> Option<Self> {
+        let scores = scores.filter(|scores| !scores.is_single())?;
         let most = scores.labels.len();
         Some(Self {
             labels: scores.labels.clone().into(),

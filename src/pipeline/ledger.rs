@@ -110,7 +110,7 @@ impl Ledger<'_> {
                 .write
                 .time(|| self.settle(in_flight, portion, finished, &unwritable))?;
             // Vectors of tokens are the only large ones.
-            if self.model.config.multi().is_some() {
+            if self.model.config.any_multi().is_some() {
                 collected.release(in_flight, in_flight.texts(portion).end);
             }
         }

@@ -182,7 +182,7 @@ impl EmbedOptions {
     fn forms_of(&self, model: &Model) -> Result<Forms> {
         let output = self.run_output().options;
         let mut forms = model.config.forms();
-        if output.sparse_tokens && model.config.sparse().is_some() {
+        if output.sparse_tokens && model.config.any_sparse().is_some() {
             forms = forms.with_terms(&model.terms());
         }
         output.check_forms(&forms)?;
@@ -207,7 +207,7 @@ impl EmbedOptions {
     /// The same with those that are known by the model.
     pub(crate) fn extra_of(&self, model: &Model) -> ExtraColumns {
         ExtraColumns {
-            labels: LabelColumns::of(&model.config.kind, self.top_labels),
+            labels: LabelColumns::of(model.config.scores.as_ref(), self.top_labels),
             ..self.extra()
         }
     }

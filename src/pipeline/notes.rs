@@ -44,7 +44,7 @@ fn prompt(model: &Model, asked: &ModelOptions) -> Option<String> {
     let (config, prompts) = (&model.config, &model.config.prompts);
     let is_chosen = asked.prompt.is_some() || asked.prompt_name.is_some();
     // Where each token has a vector, markers of the text's role are always there.
-    if is_chosen || asked.text_task.is_some() || config.multi().is_some() {
+    if is_chosen || asked.text_task.is_some() || config.any_multi().is_some() {
         return None;
     }
     if let Some(name) = prompts

@@ -120,13 +120,13 @@ impl RunPlan {
             ))
             .with_remedy("leave one of them out"));
         }
-        if model.config.multi().is_none() && self.resolved.model().pool_factor.is_some() {
+        if model.config.any_multi().is_none() && self.resolved.model().pool_factor.is_some() {
             return Err(Error::usage(format!(
                 "{POOL_FACTOR} is about models that give each token a vector, but this model gives one for a text"
             ))
             .with_remedy("leave it out"));
         }
-        if model.config.sparse().is_none() && self.resolved.model().max_active_dims.is_some() {
+        if model.config.any_sparse().is_none() && self.resolved.model().max_active_dims.is_some() {
             return Err(Error::usage(format!(
                 "{MAX_ACTIVE_DIMS} is about sparse vectors, but this model's are given in full"
             ))

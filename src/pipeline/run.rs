@@ -203,7 +203,7 @@ impl Run {
         progress.published();
 
         let mut notes = notes(&made, &loaded, &self.output.options, before.notes, all);
-        let scores = model.config.kind.scores().is_some();
+        let scores = model.config.scores.is_some();
         notes.extend(tally.notes(&self.options.input, scores));
         notes.extend(empty);
         Ok(Summary {
@@ -216,9 +216,9 @@ impl Run {
             engine: made.info(),
             model: model.id.clone(),
             dimensions: model.config.vectors(),
-            scored: model.config.kind.scores().map(ScoredTexts::of),
-            sparse: model.config.sparse().is_some(),
-            multi: model.config.multi().is_some(),
+            scored: model.config.scores.as_ref().map(ScoredTexts::of),
+            sparse: model.config.any_sparse().is_some(),
+            multi: model.config.any_multi().is_some(),
             threads: loaded.threads(),
             max_length: model.config.limit(),
             load,

@@ -70,7 +70,7 @@ pub fn open(
     let (id, info) = (loaded.model().id.clone(), loaded.info().clone());
     let (dimensions, threads) = (loaded.model().config.vectors(), loaded.threads());
     let config = &loaded.model().config;
-    let prompt = (config.kind.scores().is_none()).then(|| config.prompt.clone());
+    let prompt = (config.scores.is_none()).then(|| config.prompt.clone());
     let mut model = OpenedModel::new(loaded, &identity, &files, like, verified)?;
     let mut warnings: Vec<String> = like.and_then(LikeFile::warning).into_iter().collect();
     match like.map_or(Ok(None), |like| like.rows(model.card())) {

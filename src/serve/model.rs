@@ -49,7 +49,7 @@ impl OpenedModel {
             ))
             .with_remedy("start a server for each kind"));
         }
-        if loaded.model().config.multi().is_some() {
+        if loaded.model().config.any_multi().is_some() {
             return Err(Error::usage(
                 "the model gives each token a vector, but the protocols of a server have one for a text",
             )
@@ -80,7 +80,7 @@ impl OpenedModel {
                 && is_whole
                 && like.is_none()
                 && scoring.is_none()
-                && config.kind.sparse().is_none(),
+                && config.sparse.is_none(),
             max_length: config.limit(),
             prompt: config.prompt.clone(),
             prompts,

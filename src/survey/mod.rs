@@ -230,7 +230,7 @@ pub fn survey(plan: &RunPlan, limit: Option<u64>, cancel: &CancelToken) -> Resul
         dimensions: model.config.vectors(),
         vectors_per_row,
         token_dimensions: (model.config.beside.iter())
-            .find(|config| config.kind.multi().is_some())
+            .find(|config| config.multi.is_some())
             .map(|config| config.width),
         max_length: model.config.limit(),
         threads: match plan.resolved().engine().workers {

@@ -288,7 +288,7 @@ impl VectorIdentity {
 impl SparseSettings {
     /// Those of a model whose rows have sparse vectors.
     fn of(config: &ModelConfig, task: Option<&TextTask>) -> Option<Self> {
-        let sparse = config.sparse()?;
+        let sparse = config.any_sparse()?;
         let terms = sparse.terms.map(|terms| {
             let pooling = if terms.sums { "sum" } else { "max" };
             let activation = if terms.twice { "log1p_relu" } else { "relu" };
@@ -345,8 +345,10 @@ impl VectorSettings {
         } = &model.options;
         let config = &model.config;
         let ModelConfig {
-            kind: _,       // of scores see `scored`; see `vectors`, `sparse` and `multi`
-            beside: _,     // see there
+            scores: _,     // see `scored`
+            sparse: _,     // see there
+            multi: _,      // see there
+            beside: _,     // see `vectors`
             max_length: _, // see `limit`
             output,
             pooling,
@@ -390,7 +392,7 @@ impl VectorSettings {
                 Some(Adapter::Task(task)) => Some(task.clone()),
                 Some(Adapter::LowRank(_)) | None => {
                     // The others have a field for it.
-                    let is_dense = config.sparse().is_none() && config.multi().is_none();
+                    let is_dense = config.any_sparse().is_none() && config.any_multi().is_none();
                     let route = text_task.as_ref().filter(|_| model.has_routes && is_dense);
                     route.map(|task| task.name().to_owned())
                 }
@@ -405,7 +407,7 @@ impl VectorSettings {
                 ),
             },
             sparse: SparseSettings::of(config, text_task.as_ref()),
-            multi: config.multi().map(|_| MultiSettings {
+            multi: config.any_multi().map(|_| MultiSettings {
                 role: text_task.as_ref().map_or("", |task| task.name()).to_owned(),
                 pool_factor: *pool_factor,
             }),

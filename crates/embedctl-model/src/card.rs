@@ -11,7 +11,7 @@ use super::heads;
 use super::metadata::{self, TransformerConfig};
 use super::options::VectorKind;
 use super::trained_widths::trained_widths;
-use super::{Model, OutputChoice, OutputKind, Side, Step, onnx_file, tasks, tokenizer};
+use super::{Model, OutputChoice, Side, Step, onnx_file, tasks, tokenizer};
 use embedctl_common::error::Result;
 use embedctl_common::folder::name_in;
 use embedctl_native::safetensors;
@@ -128,14 +128,14 @@ impl Model {
             architecture: config.architectures.into_iter().flatten().next(),
             model_type: config.model_type,
             parameters,
-            labels: decided.kind.scores().map(|scores| scores.labels.clone()),
-            sparse: decided.sparse().is_some(),
-            multi: decided.multi().is_some(),
+            labels: decided.scores.as_ref().map(|scores| scores.labels.clone()),
+            sparse: decided.any_sparse().is_some(),
+            multi: decided.any_multi().is_some(),
             other_kinds: self.other_kinds(),
-            max_active_dims: decided.sparse().and_then(|sparse| sparse.most),
+            max_active_dims: decided.any_sparse().and_then(|sparse| sparse.most),
             dimensions: decided.width,
-            trained_dimensions: match decided.kind {
-                OutputKind::Vectors => self.trained_widths(),
+            trained_dimensions: match decided.form().kind() {
+                Some(VectorKind::Dense) => self.trained_widths(),
                 _ => Vec::new(),
             },
             hidden_width: decided.hidden_width,

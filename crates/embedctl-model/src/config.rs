@@ -107,60 +107,16 @@ pub struct Prompts {
     pub default: Option<String>,
 }
 
-/// What the numbers of a row are.
-#[derive(Debug, Clone, Default)]
-pub enum OutputKind {
-    /// A text's vector, or several of other widths.
-    #[default]
-    Vectors,
-    /// Scores of a text, or of a pair of texts.
-    Scores(ScoreKind),
-    /// A text's sparse vector.
-    Sparse(SparseKind),
-    /// A vector for each token of a text.
-    Multi(MultiKind),
-}
-
-impl OutputKind {
-    /// What is known of scores, if the model gives scores.
-    #[must_use]
-    pub fn scores(&self) -> Option<&ScoreKind> {
-        match self {
-            Self::Scores(scores) => Some(scores),
-            Self::Vectors | Self::Sparse(_) | Self::Multi(_) => None,
-        }
-    }
-
-    /// What is known of sparse vectors, if the model gives such.
-    #[must_use]
-    pub fn sparse(&self) -> Option<&SparseKind> {
-        match self {
-            Self::Sparse(sparse) => Some(sparse),
-            Self::Vectors | Self::Scores(_) | Self::Multi(_) => None,
-        }
-    }
-
-    /// What is known of the vectors of tokens, if the model gives such.
-    #[must_use]
-    pub fn multi(&self) -> Option<&MultiKind> {
-        match self {
-            Self::Multi(multi) => Some(multi),
-            Self::Vectors | Self::Scores(_) | Self::Sparse(_) => None,
-        }
-    }
-
-    /// Whether a row's text is a pair of texts.
-    #[must_use]
-    pub fn takes_pairs(&self) -> bool {
-        self.scores().is_some_and(|scores| scores.pairs)
-    }
-}
-
 /// A model's configuration as far as embedding needs it, the user's overrides applied.
 #[derive(Debug, Clone)]
 pub struct ModelConfig {
-    /// What the numbers of a row are.
-    pub kind: OutputKind,
+    /// What is known of scores, if the model gives them: for a text, or for a pair of texts. At most one of this and the next
+    /// two is there; without any, rows are vectors in full.
+    pub scores: Option<ScoreKind>,
+    /// What is known of sparse vectors, if the model gives them.
+    pub sparse: Option<SparseKind>,
+    /// What is known of the vectors of tokens, if the model gives them.
+    pub multi: Option<MultiKind>,
     /// The configurations of the other kinds of vectors that a row gets from the same states of its tokens. They differ
     /// from this one in what is done with the states, and in nothing before.
     pub beside: Vec<Self>,
@@ -220,12 +176,9 @@ impl ModelConfig {
     /// whose length only the tokenizer knows.
     #[must_use]
     pub fn pooled_in_graph(&self) -> Option<PoolingRule> {
-        let is_pooled = match &self.kind {
-            OutputKind::Vectors | OutputKind::Scores(_) => true,
-            OutputKind::Sparse(sparse) => {
-                sparse.terms.is_none() && sparse.weighed.is_none() && !sparse.by_token
-            }
-            OutputKind::Multi(_) => false,
+        let is_pooled = match &self.sparse {
+            Some(sparse) => sparse.terms.is_none() && sparse.weighed.is_none() && !sparse.by_token,
+            None => self.multi.is_none(),
         };
         let is_one_row = !self.late && self.beside.is_empty() && !self.pooling.is_empty();
         let keeps_prompt = self.include_prompt || self.prompt.is_empty();
@@ -236,12 +189,21 @@ impl ModelConfig {
     /// The form of a row's numbers, of the first kind where there are several.
     #[must_use]
     pub fn form(&self) -> RowForm {
-        match &self.kind {
-            OutputKind::Vectors => RowForm::Dense(self.vectors().0),
-            OutputKind::Scores(_) => RowForm::Scores(self.width),
-            OutputKind::Sparse(_) => RowForm::of_kind(VectorKind::Sparse, self.width),
-            OutputKind::Multi(_) => RowForm::Tokens(self.width),
+        if self.scores.is_some() {
+            RowForm::Scores(self.width)
+        } else if self.sparse.is_some() {
+            RowForm::of_kind(VectorKind::Sparse, self.width)
+        } else if self.multi.is_some() {
+            RowForm::Tokens(self.width)
+        } else {
+            RowForm::Dense(self.vectors().0)
         }
+    }
+
+    /// Whether a row's text is a pair of texts.
+    #[must_use]
+    pub fn takes_pairs(&self) -> bool {
+        self.scores.as_ref().is_some_and(|scores| scores.pairs)
     }
 
     /// The forms of a row's numbers, in the order of columns.

@@ -265,7 +265,7 @@ impl Model {
     /// written as `[id]`.
     #[must_use]
     pub fn terms(&self) -> std::sync::Arc<[String]> {
-        let sparse = (self.config.of_all_kinds()).find(|it| it.kind.sparse().is_some());
+        let sparse = (self.config.of_all_kinds()).find(|it| it.sparse.is_some());
         let terms = (0_u32..).take(sparse.map_or(self.config.width, |it| it.width));
         let term = |id: u32| self.tokenizer.id_to_token(id);
         terms

@@ -1,6 +1,6 @@
 //! The models that late chunking is for.
 
-use crate::config::{ModelConfig, OutputChoice, OutputKind, PoolingMode};
+use crate::config::{ModelConfig, OutputChoice, PoolingMode};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{LATE, POOLING};
 
@@ -15,14 +15,13 @@ impl ModelConfig {
             return Ok(());
         }
         let usage = |reason: String| Error::usage(format!("{LATE}: {reason}"));
-        let rows = match &self.kind {
-            _ if !self.beside.is_empty() => Some("vectors of several kinds"),
-            OutputKind::Vectors => None,
-            OutputKind::Scores(_) => Some("scores"),
-            OutputKind::Sparse(_) => Some("sparse vectors"),
-            OutputKind::Multi(_) => Some("a vector for each token"),
-        };
-        if let Some(rows) = rows {
+        let others = [
+            (!self.beside.is_empty(), "vectors of several kinds"),
+            (self.scores.is_some(), "scores"),
+            (self.sparse.is_some(), "sparse vectors"),
+            (self.multi.is_some(), "a vector for each token"),
+        ];
+        if let Some((_, rows)) = others.into_iter().find(|(given, _)| *given) {
             let reason = format!(
                 "the model gives {rows}, but late chunking pools each chunk to one dense vector"
             );

@@ -70,9 +70,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 pub use card::{Card, FileCard, TokenizerCard};
-pub use config::{
-    Dimensions, ModelConfig, OutputChoice, OutputKind, PoolingMode, PositionIds, Prompts, Step,
-};
+pub use config::{Dimensions, ModelConfig, OutputChoice, PoolingMode, PositionIds, Prompts, Step};
 pub use embedctl_hub::{
     FileChoice, Knows, ModelName, OnnxChoice, Precision, WeightsKind, WeightsPreference,
 };

@@ -55,9 +55,9 @@ impl Pooler {
             rule: PoolingRule::new(config, prompt_tokens),
             pools: matches!(config.output, OutputChoice::Tokens(_)),
             token_steps: config.token_steps.clone().into(),
-            scores: config.kind.scores().is_some(),
-            sparse: config.kind.sparse().cloned(),
-            multi: config.kind.multi().cloned(),
+            scores: config.scores.is_some(),
+            sparse: config.sparse.clone(),
+            multi: config.multi.clone(),
             kinds: match config.beside.is_empty() {
                 true => Vec::new(),
                 false => {
@@ -79,7 +79,7 @@ impl Pooler {
     #[must_use]
     pub fn of_raw_scores(config: &ModelConfig, prompt_tokens: usize) -> Self {
         let mut config = config.clone();
-        let functions = config.kind.scores().map_or(0, |it| it.activations.len());
+        let functions = config.scores.as_ref().map_or(0, |it| it.activations.len());
         config.steps.truncate(config.steps.len() - functions);
         Self::new(&config, prompt_tokens)
     }

@@ -124,8 +124,8 @@ pub(super) fn resolve(sources: ModelSources<'_>) -> Result<ResolvedModel> {
         tokenizer: &tokenizer,
         options,
     };
-    let head = head_sources.resolve(sparse, sources.modules, &mut notes)?;
-    let head = head_sources.shaped(head)?;
+    let shaped = head_sources.resolve(sparse, sources.modules, &mut notes)?;
+    let head = shaped.head;
     Ok(ResolvedModel {
         config: ModelConfig {
             beside: Vec::new(),
@@ -140,17 +140,19 @@ pub(super) fn resolve(sources: ModelSources<'_>) -> Result<ResolvedModel> {
             padding_id: tokenizer.padding,
             special_ids: tokenizer.special_ids,
             positions: range.ids(),
-            kind: head.kind,
+            scores: head.scores,
+            sparse: head.sparse,
+            multi: head.multi,
             output,
             pooling: head.pooled.modes,
             include_prompt: head.pooled.include_prompt,
             token_steps: head.pooled.token_steps,
             not_last: head.pooled.not_last,
             steps: head.pooled.steps,
-            dimensions: head.dimensions,
-            normalize_last: head.normalize_last,
-            hidden_width: head.hidden_width,
-            width: head.width,
+            dimensions: shaped.dimensions,
+            normalize_last: shaped.normalize_last,
+            hidden_width: shaped.hidden_width,
+            width: shaped.width,
             prompts,
             prompt,
             dropped_id: None,

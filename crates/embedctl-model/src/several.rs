@@ -66,23 +66,23 @@ impl ModelConfig {
         self.of_all_kinds().filter_map(|it| it.form().kind())
     }
 
-    /// What is known of sparse vectors, if a row has such.
+    /// What is known of sparse vectors, if a row has such, alone or beside others.
     #[must_use]
-    pub fn sparse(&self) -> Option<&SparseKind> {
-        self.of_all_kinds().find_map(|it| it.kind.sparse())
+    pub fn any_sparse(&self) -> Option<&SparseKind> {
+        self.of_all_kinds().find_map(|it| it.sparse.as_ref())
     }
 
-    /// What is known of the vectors of tokens, if a row has such.
+    /// What is known of the vectors of tokens, if a row has such, alone or beside others.
     #[must_use]
-    pub fn multi(&self) -> Option<&MultiKind> {
-        self.of_all_kinds().find_map(|it| it.kind.multi())
+    pub fn any_multi(&self) -> Option<&MultiKind> {
+        self.of_all_kinds().find_map(|it| it.multi.as_ref())
     }
 
     /// Checks that vectors are made of the same states of tokens as those of `first`.
     fn check_shares_states(&self, first: &Model, options: &ModelOptions) -> Result<()> {
         let shared = &first.config;
         let makes_logits =
-            (self.kind.sparse()).is_some_and(|kind| kind.terms.is_some() || kind.by_token);
+            (self.sparse.as_ref()).is_some_and(|kind| kind.terms.is_some() || kind.by_token);
         let why = if makes_logits {
             "its sparse vectors are made of logits, not of states of tokens"
         } else if !matches!(self.output, OutputChoice::Tokens(_)) || self.output != shared.output {

@@ -14,7 +14,6 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokenizers::{Tokenizer, TruncationDirection};
 
-use super::config::OutputKind;
 use super::config::{ModelConfig, OutputChoice, PositionIds, Step};
 use super::frame::{Frame, Side};
 use super::metadata::{self, SentenceTransformersConfig};
@@ -227,7 +226,9 @@ fn finish(
 /// The configuration of a model without a network, before its files are read.
 pub(super) fn static_config() -> ModelConfig {
     ModelConfig {
-        kind: OutputKind::Vectors,
+        scores: None,
+        sparse: None,
+        multi: None,
         beside: Vec::new(),
         max_length: ModelConfig::UNLIMITED,
         greatest_length: ModelConfig::UNLIMITED,

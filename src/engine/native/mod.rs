@@ -73,7 +73,7 @@ pub fn open(
     };
     let version = env!("CARGO_PKG_VERSION");
     if let (OutputChoice::Sentence(_), Ok(checkpoint)) = (&model.config.output, &model.checkpoint) {
-        if model.config.kind.sparse().is_some() {
+        if model.config.sparse.is_some() {
             let info = info(Arithmetic::Fp32, version.into());
             return Ok(Box::new(TokenWeightsEngine::open(info, &checkpoint.files)?));
         }
@@ -93,7 +93,7 @@ pub fn open(
         cache.as_ref(),
     )?;
     refuse_unseen(model, |length| encoder.takes_unseen(length))?;
-    let terms = model.config.kind.sparse().and_then(|sparse| sparse.terms);
+    let terms = model.config.sparse.as_ref().and_then(|sparse| sparse.terms);
     let encoder = match terms {
         None => encoder,
         Some(pooling) => {

@@ -6,7 +6,7 @@ use crate::batch::TokenRows;
 use crate::engine::LoadedModel;
 use crate::error::{Cause, Result};
 use crate::model::score::{ScoreForm, ScoreKind};
-use crate::model::{Frame, ModelConfig, OutputKind, PairFrame};
+use crate::model::{Frame, ModelConfig, PairFrame};
 use crate::record::Texts;
 use crate::tokenize::TextTokenizer;
 
@@ -27,12 +27,12 @@ impl Scoring {
     /// If a tokenizer cannot be made.
     pub fn of(loaded: &LoadedModel) -> Result<Option<Self>> {
         let (model, threads) = (Arc::clone(loaded.model()), loaded.threads());
-        let Some(kind) = model.config.kind.scores() else {
+        let Some(kind) = &model.config.scores else {
             return Ok(None);
         };
         let tokenizer = |pairs| {
             let config = ModelConfig {
-                kind: OutputKind::Scores(ScoreKind {
+                scores: Some(ScoreKind {
                     pairs,
                     ..kind.clone()
                 }),

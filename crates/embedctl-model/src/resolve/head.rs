@@ -7,20 +7,26 @@ use super::pooling::{Pooled, check_widths, dimensions, hidden_width, pooling, wi
 use super::score::{self, ScoreFiles};
 use super::stated::StatedSettings;
 use crate::CheckpointFiles;
-use crate::config::{OutputChoice, OutputKind, Step};
+use crate::config::{OutputChoice, Step};
 use crate::frame::QueryExpansion;
 use crate::graph::Graph;
 use crate::heads;
 use crate::modules::Modules;
+use crate::multi::MultiKind;
 use crate::options::{ModelOptions, ModelTask, ScoreTask};
+use crate::score::ScoreKind;
 use crate::sparse::SparseKind;
 use crate::tokenizer::TokenizerFiles;
 use embedctl_common::error::{Error, Result};
 
-/// The modules behind a network, and the kind of its rows.
+/// The modules behind a network, and what is known of its rows: without scores, sparse vectors or vectors of tokens they are
+/// vectors in full.
+#[derive(Default)]
 pub(super) struct ResolvedHead {
-    pooled: Pooled,
-    kind: OutputKind,
+    pub pooled: Pooled,
+    pub scores: Option<ScoreKind>,
+    pub sparse: Option<SparseKind>,
+    pub multi: Option<MultiKind>,
     /// The components of a sparse vector, which no module states.
     terms: Option<usize>,
 }
@@ -41,8 +47,7 @@ pub(super) struct HeadSources<'a> {
 
 /// A head after the options about vectors.
 pub(super) struct ShapedHead {
-    pub pooled: Pooled,
-    pub kind: OutputKind,
+    pub head: ResolvedHead,
     pub hidden_width: usize,
     /// The components that are kept, of each vector of a row; empty: all.
     pub dimensions: Vec<usize>,
@@ -53,46 +58,43 @@ pub(super) struct ShapedHead {
 }
 
 impl HeadSources<'_> {
-    /// Resolves the head; `sparse` is the kind of sparse vectors, where such are made.
+    /// Resolves the head and applies the options about vectors; `sparse` is the kind of sparse vectors, where such are made.
     ///
     /// # Errors
-    /// If the files contradict each other, or the options ask for what the model does not do.
+    /// If the files or widths contradict each other, or the options ask for what the model does not do.
     pub fn resolve(
         &self,
         sparse: Option<SparseKind>,
         modules: Option<Modules>,
         notes: &mut Vec<String>,
-    ) -> Result<ResolvedHead> {
-        match self.options.task {
+    ) -> Result<ShapedHead> {
+        let head = match self.options.task {
             ModelTask::Embed => self.vectors(sparse, modules, notes),
             ModelTask::Score(task) => self.scores(task, modules, notes),
-        }
+        };
+        self.shaped(head?)
     }
 
     /// Applies the options about normalization and components.
     ///
     /// # Errors
     /// If widths contradict each other, or the model has not so many components.
-    pub fn shaped(&self, head: ResolvedHead) -> Result<ShapedHead> {
+    fn shaped(&self, mut head: ResolvedHead) -> Result<ShapedHead> {
         let (hidden_width, full) = self.widths(&head)?;
-        let ResolvedHead {
-            mut pooled, kind, ..
-        } = head;
         let normalize = self.options.normalize;
+        let steps = &mut head.pooled.steps;
         if normalize == Some(false) {
-            while pooled.steps.last() == Some(&Step::Normalize) {
-                pooled.steps.pop();
+            while steps.last() == Some(&Step::Normalize) {
+                steps.pop();
             }
         }
         let is_dense = self.options.task == ModelTask::Embed && self.multi.is_none();
         let truncate_dim = (self.stated.whole.truncate_dim.as_ref()).filter(|_| is_dense);
         let (dimensions, width) =
             dimensions(full, self.options, (&self.stated.whole_file, truncate_dim))?;
-        let ends_normalized =
-            pooled.steps.last() == Some(&Step::Normalize) && dimensions.is_empty();
+        let ends_normalized = steps.last() == Some(&Step::Normalize) && dimensions.is_empty();
         Ok(ShapedHead {
-            pooled,
-            kind,
+            head,
             hidden_width,
             dimensions,
             width,
@@ -122,8 +124,8 @@ impl HeadSources<'_> {
         let (pooled, kind) = score::resolve(files, self.options, notes)?;
         Ok(ResolvedHead {
             pooled,
-            kind: OutputKind::Scores(kind),
-            terms: None,
+            scores: Some(kind),
+            ..ResolvedHead::default()
         })
     }
 
@@ -143,8 +145,8 @@ impl HeadSources<'_> {
                     multi::resolve(multi, modules, tokenizer, self.expansion, options)?;
                 Ok(ResolvedHead {
                     pooled,
-                    kind: OutputKind::Multi(kind),
-                    terms: None,
+                    multi: Some(kind),
+                    ..ResolvedHead::default()
                 })
             }
             (sparse, None) => self.pooled_states(sparse, modules, notes),
@@ -157,8 +159,9 @@ impl HeadSources<'_> {
         let (pooled, count) = kind.pooled(modules, graph, &self.stated.transformer_file)?;
         Ok(ResolvedHead {
             pooled,
-            kind: OutputKind::Sparse(kind),
+            sparse: Some(kind),
             terms: Some(count),
+            ..ResolvedHead::default()
         })
     }
 
@@ -171,8 +174,9 @@ impl HeadSources<'_> {
                 steps: vec![Step::Dense(layer)],
                 ..pooled
             },
-            kind: OutputKind::Sparse(kind),
+            sparse: Some(kind),
             terms: Some(count),
+            ..ResolvedHead::default()
         })
     }
 
@@ -198,8 +202,8 @@ impl HeadSources<'_> {
         }
         Ok(ResolvedHead {
             pooled,
-            kind: sparse.map_or(OutputKind::Vectors, OutputKind::Sparse),
-            terms: None,
+            sparse,
+            ..ResolvedHead::default()
         })
     }
 
@@ -215,7 +219,7 @@ impl HeadSources<'_> {
                 )
             },
         )?;
-        let is_weighed = matches!(&head.kind, OutputKind::Sparse(kind) if kind.weighed.is_some());
+        let is_weighed = (head.sparse.as_ref()).is_some_and(|kind| kind.weighed.is_some());
         let full = match terms {
             Some(terms) => {
                 if is_weighed {

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::{StaticModel, static_config};
-use crate::config::{ModelConfig, OutputChoice, OutputKind, Step};
+use crate::config::{ModelConfig, OutputChoice, Step};
 use crate::metadata::{self, SentenceTransformersConfig, TransformerConfig};
 use crate::modules;
 use crate::options::ModelOptions;
@@ -78,7 +78,7 @@ pub(crate) fn static_tokens(root: &Path, options: &ModelOptions) -> Result<Stati
         folder,
         weights,
         config: ModelConfig {
-            kind: OutputKind::Sparse(SparseKind {
+            sparse: Some(SparseKind {
                 terms: None,
                 by_token: true,
                 weighed: None,

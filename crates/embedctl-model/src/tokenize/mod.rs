@@ -98,13 +98,13 @@ impl TextTokenizer {
         threads: usize,
     ) -> Result<Self> {
         let (mut prefix, mut suffix) = (config.frame.before.clone(), config.frame.after.clone());
-        let scores = config.kind.scores();
+        let scores = config.scores.as_ref();
         let chat = scores.and_then(|scores| scores.chat.clone());
         if chat.is_some() {
             // The template has all special tokens.
             (prefix, suffix) = Default::default();
         }
-        let is_pair = config.kind.takes_pairs() && chat.is_none();
+        let is_pair = config.takes_pairs() && chat.is_none();
         let pairs = PairTemplate::of(config).filter(|_| is_pair);
         let unusable = |reason| Error::model(file.display(), format!("cannot be used: {reason}"));
         let steps = Arc::new(BoundedSteps::of(&tokenizer).map_err(unusable)?);
@@ -141,7 +141,7 @@ impl TextTokenizer {
             pool,
         };
         if let Some(chat) = chat {
-            let pairs = config.kind.takes_pairs();
+            let pairs = config.takes_pairs();
             prepared.chat = Some(ChatRows::new(chat, &config.prompt, pairs, &prepared)?);
             return Ok(prepared);
         }

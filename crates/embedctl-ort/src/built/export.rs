@@ -68,7 +68,7 @@ pub fn export(
         float: form.float,
         narrow_tables: false,
         longest: model.config.max_length.clamp(1, super::MOST_POSITIONS),
-        terms: (model.config.sparse())
+        terms: (model.config.any_sparse())
             .and_then(|sparse| sparse.terms)
             .filter(|_| form.pooled),
         typed: model.config.frame.states_types(),
@@ -140,7 +140,7 @@ fn check_pooling(model: &Model) -> Result<()> {
         return refuse("gives finished vectors already".into());
     }
     let by_token = |sparse: &SparseKind| sparse.weighed.is_some();
-    if config.multi().is_some() || config.sparse().is_some_and(by_token) {
+    if config.any_multi().is_some() || config.any_sparse().is_some_and(by_token) {
         return refuse(
             "gives each token of a text a vector or a weight of its own, not one vector a text: write the token states"
                 .into(),

@@ -132,7 +132,7 @@ impl GraphForm {
             longest: model.config.max_length.clamp(1, MOST_POSITIONS),
             operators,
             excerpt: false,
-            terms: (model.config.sparse()).and_then(|sparse| sparse.terms),
+            terms: (model.config.any_sparse()).and_then(|sparse| sparse.terms),
             typed: model.config.frame.states_types(),
         })
     }
