@@ -78,10 +78,10 @@ pub fn against(
     file: &Readable,
     limits: AgreementLimits,
 ) -> Result<Comparison> {
-    let columns = embedder.model().config.forms().columns(None);
-    let compared = columns.iter().map(|own| ComparedKind::new(&own.form));
+    let forms = embedder.model().config.forms();
+    let compared = forms.all().iter().map(ComparedKind::new);
     let mut compared: Vec<ComparedKind> = compared.collect();
-    let mut theirs = ReferenceRows::read(file, columns)?;
+    let mut theirs = ReferenceRows::read(file, forms)?;
     let names = records.names();
     while let Some(window) = records.next_window()? {
         refuse_rejects(&window, &names)?;

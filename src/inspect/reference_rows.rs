@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Place, Result};
 use crate::output::{
-    self, ChosenVectors, FormColumns, OutputFormat, TemporaryVectors, VectorKind, read_vectors,
+    self, ChosenVectors, Forms, OutputFormat, TemporaryVectors, VectorKind, read_vectors,
 };
 use crate::pool::is_finite;
 use crate::setting::{DIMENSIONS, VECTORS};
@@ -25,17 +25,17 @@ enum Form {
 }
 
 impl ReferenceRows {
-    /// Reads all of a file that holds vectors of these kinds.
+    /// Reads all of a file that holds vectors of these forms.
     ///
     /// # Errors
     /// If it cannot be read, holds other vectors, or some that are not finite.
-    pub fn read(file: &Readable, kinds: Vec<FormColumns>) -> Result<Self> {
+    pub fn read(file: &Readable, forms: Forms) -> Result<Self> {
         let format = output::format_of(file)?;
-        let one = match &kinds[..] {
-            [one] => Some(one.form.clone()),
+        let one = match forms.all() {
+            [one] => Some(one.clone()),
             _ => None,
         };
-        let has_several_widths = has_several_widths(file, format, &kinds)?;
+        let has_several_widths = has_several_widths(file, format, &forms)?;
         // A matrix that is not this format's of such vectors has them in full, line by line.
         let has_lines = |form: &RowForm| -> Result<bool> {
             let kind = form.written_as();
@@ -61,7 +61,7 @@ impl ReferenceRows {
                 for_each_in_full(file, width, &mut |vector| values.extend(vector))?;
                 Form::Tokens { width, values }
             }
-            _ => Form::Rows(chosen(file, format, kinds)?),
+            _ => Form::Rows(chosen(file, format, forms)?),
         };
         Ok(Self { form, next: 0 })
     }
@@ -124,18 +124,13 @@ fn not_finite(file: &Readable, row: usize) -> Error {
 ///
 /// # Errors
 /// If none of them is the width of those that are `wanted`.
-fn has_several_widths(
-    file: &Readable,
-    format: OutputFormat,
-    wanted: &[FormColumns],
-) -> Result<bool> {
+fn has_several_widths(file: &Readable, format: OutputFormat, wanted: &Forms) -> Result<bool> {
     if format.is_matrix() {
         return Ok(false);
     }
     let made = output::provenance(file, format)?;
     let widths = made.as_ref().map_or_else(Vec::new, output::dense_widths);
-    let wanted = wanted.iter().map(|columns| &columns.form);
-    let dense = wanted.filter(|form| form.kind() == Some(VectorKind::Dense));
+    let dense = (wanted.all().iter()).filter(|form| form.kind() == Some(VectorKind::Dense));
     let other = dense
         .map(RowForm::width)
         .find(|width| !widths.contains(width));
@@ -173,16 +168,16 @@ fn for_each_in_full(file: &Readable, width: usize, take: &mut dyn FnMut(&[f32]))
 }
 
 /// The vectors of columns, under the names that the file's provenance has for them.
-fn chosen(file: &Readable, format: OutputFormat, kinds: Vec<FormColumns>) -> Result<RowVectors> {
+fn chosen(file: &Readable, format: OutputFormat, forms: Forms) -> Result<RowVectors> {
     let made = output::provenance(file, format)?;
-    let kinds = output::named_in(made.as_ref(), kinds).map_err(|missing| {
-        let kind = missing.form.words();
+    let forms = output::named_in(made.as_ref(), forms).map_err(|(missing, _)| {
+        let kind = missing.words();
         strange(file, format!("holds no {kind}, which the model gives")).with_remedy(format!(
             "choose the kinds of vectors that it holds with {VECTORS}"
         ))
     })?;
-    let mut chosen = ChosenVectors::open(file, format, &kinds, &mut TemporaryVectors::default())?;
-    let mut rows = FormColumns::no_rows(&kinds);
+    let mut chosen = ChosenVectors::open(file, format, &forms, &mut TemporaryVectors::default())?;
+    let mut rows = forms.no_rows();
     let mut bad = None;
     chosen.for_each(&mut |row| {
         if !row.values().iter().all(|values| is_finite(values)) {

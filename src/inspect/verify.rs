@@ -13,7 +13,7 @@ use crate::error::{Error, Place, Result};
 use crate::identity::VectorIdentity;
 use crate::input::{InputOptions, RecordReader, Source, Template};
 use crate::model::ModelOptions;
-use crate::output::{self, ChosenVectors, Dtype, FormColumns, TemporaryVectors};
+use crate::output::{self, ChosenVectors, Dtype, Forms, TemporaryVectors};
 use crate::setting::{INPUT, MODEL, TEXT_FIELD, VERIFY};
 use crate::storage::Readable;
 use embedctl_common::vectors::RowVector;
@@ -116,10 +116,7 @@ pub fn verify(
     let columns = file.columns.iter();
     let columns = columns.map(|column| (column.column.as_str(), column.widest));
     let kinds = output::kinds_of(made, &columns.collect::<Vec<_>>());
-    let (numbers, kinds): (Vec<usize>, Vec<FormColumns>) = kinds.into_iter().unzip();
-    if kinds.is_empty() {
-        return Err(refuse("holds no vector that is read back"));
-    }
+    let (numbers, forms) = kinds.ok_or_else(|| refuse("holds no vector that is read back"))?;
     let mut dtypes = file.columns.iter().map(|column| column.dtype);
     let is_float = |dtype: &&str| [Dtype::F32.name(), Dtype::F16.name()].contains(dtype);
     if let Some(dtype) = dtypes.find(|dtype| !is_float(dtype)) {
@@ -128,10 +125,10 @@ pub fn verify(
         )));
     }
     let mut all = 0;
-    for_each_row(file, &kinds, &mut |_| all += 1)?;
+    for_each_row(file, &forms, &mut |_| all += 1)?;
     let wanted = rows(all, count);
-    let (mut vectors, mut row) = (FormColumns::no_rows(&kinds), 0);
-    for_each_row(file, &kinds, &mut |vector| {
+    let (mut vectors, mut row) = (forms.no_rows(), 0);
+    for_each_row(file, &forms, &mut |vector| {
         if wanted.get(vectors.len()) == Some(&row) {
             vectors.push(vector);
         }
@@ -143,17 +140,17 @@ pub fn verify(
     same_model(&embedder, &identity)?;
     let again = embedder.embed_rows(&found)?;
     let are_scores = identity.settings.scores.is_some();
-    let columns: Vec<ColumnAgreement> = (kinds.iter().zip(numbers).enumerate())
-        .map(|(place, (columns, number))| {
+    let columns: Vec<ColumnAgreement> = (forms.each().zip(numbers).enumerate())
+        .map(|(place, ((form, mut columns), number))| {
             let measure = match are_scores {
                 true => Measure::GreatestDifference,
-                false => Measure::of(&columns.form),
+                false => Measure::of(form),
             };
             let mut compared = ComparedRows::new(measure);
             for (old, new) in vectors.iter().zip(again.iter()) {
                 compared.add(old.kind(place), new.kind(number));
             }
-            let (name, _) = columns.columns().next().unwrap_or_default();
+            let (name, _) = columns.next().unwrap_or_default();
             let limits = AgreementLimits::again(identity.precision());
             column(name, &wanted, compared.end(limits))
         })
@@ -173,11 +170,11 @@ pub fn verify(
 /// Hands over the vectors of each row that has some, in order.
 fn for_each_row(
     file: &Inspection,
-    kinds: &[FormColumns],
+    forms: &Forms,
     take: &mut dyn FnMut(RowVector<'_>),
 ) -> Result<()> {
     let (file, format) = (&file.file, output::format_of(&file.file)?);
-    let mut chosen = ChosenVectors::open(file, format, kinds, &mut TemporaryVectors::default())?;
+    let mut chosen = ChosenVectors::open(file, format, forms, &mut TemporaryVectors::default())?;
     chosen.for_each(take)?;
     chosen.close();
     Ok(())

@@ -21,7 +21,7 @@ use crate::input::{InputOptions, RecordReader, Source, Template};
 use crate::job::{Part, State, text_hash};
 use crate::output::proof::Proof;
 use crate::output::{
-    self, ChosenVectors, Dtype, FormColumns, Forms, OutputFormat, OutputOptions, TemporaryVectors,
+    self, ChosenVectors, Dtype, Forms, OutputFormat, OutputOptions, TemporaryVectors,
 };
 use crate::pool::is_finite;
 use crate::record::{RowVector, RowVectors, TextHash};
@@ -212,9 +212,8 @@ impl EarlierOutput {
         }
         index.sort();
         // A file tells their names itself.
-        let kinds = forms.columns(self.embedding_field.as_deref());
-        let kinds = output::named_in(Some(&self.made), kinds).map_err(|missing| {
-            let names: Vec<&str> = missing.columns().map(|(name, _)| name).collect();
+        let forms = (forms.clone()).named(self.embedding_field.as_deref());
+        let forms = output::named_in(Some(&self.made), forms).map_err(|(_, names)| {
             let reason = format!(
                 "{}: it has no vectors like those of `{}`",
                 self.asked,
@@ -224,7 +223,7 @@ impl EarlierOutput {
                 .with_remedy(or_without("name an output of the same kinds of vectors"))
         })?;
         Ok(Reuse {
-            kinds,
+            forms,
             old: self,
             index,
             starts,
@@ -326,8 +325,8 @@ pub struct Reuse {
     index: Index,
     /// The first row of each part.
     starts: Vec<u64>,
-    /// Where it has the vectors of each kind.
-    kinds: Vec<FormColumns>,
+    /// The forms of its vectors, with their columns.
+    forms: Forms,
     /// The parts that vectors were read from, by their numbers.
     open: HashMap<usize, ChosenVectors>,
     /// The parts whose files may be open.
@@ -359,7 +358,7 @@ impl Reuse {
     /// If vectors cannot be read.
     pub fn find<'t>(&mut self, texts: impl Iterator<Item = &'t str>) -> Result<Found> {
         let mut found = Found {
-            vectors: FormColumns::no_rows(&self.kinds),
+            vectors: self.forms.no_rows(),
             at: Vec::new(),
         };
         let mut wanted = Vec::new();
@@ -385,7 +384,7 @@ impl Reuse {
             let vectors = match self.open.entry(part) {
                 std::collections::hash_map::Entry::Occupied(open) => open.into_mut(),
                 std::collections::hash_map::Entry::Vacant(place) => {
-                    place.insert(vectors(&self.old, part, &self.kinds, &mut self.temporary)?)
+                    place.insert(vectors(&self.old, part, &self.forms, &mut self.temporary)?)
                 }
             };
             vectors.read(&rows, &mut |index, vector| {
@@ -403,12 +402,12 @@ impl Reuse {
 fn vectors(
     old: &EarlierOutput,
     part: usize,
-    kinds: &[FormColumns],
+    forms: &Forms,
     temporary: &mut TemporaryVectors,
 ) -> Result<ChosenVectors> {
     let part = &old.parts[part];
     let file = old.open_part(part)?;
-    let vectors = ChosenVectors::open(&file, old.format, kinds, temporary)?;
+    let vectors = ChosenVectors::open(&file, old.format, forms, temporary)?;
     match part.rows {
         Some(rows) if rows != vectors.rows() => Err(Error::input(
             Place::file(file.name),

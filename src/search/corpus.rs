@@ -11,9 +11,7 @@ use crate::cancel::CancelToken;
 use crate::error::{Error, Place, Result};
 use crate::identity::VectorIdentity;
 use crate::model::VectorKind;
-use crate::output::{
-    self, ChosenVectors, Dtype, FormColumns, MatrixRows, RowForm, TemporaryVectors,
-};
+use crate::output::{self, ChosenVectors, Dtype, Forms, MatrixRows, RowForm, TemporaryVectors};
 use crate::record::{RowVector, RowVectors};
 use crate::setting::{DTYPE, SPARSE_TOKENS, VECTORS};
 use crate::storage::{Location, Storage};
@@ -317,8 +315,8 @@ impl Corpus {
     fn chosen(&self, file: &CorpusFile) -> Result<Option<ChosenVectors>> {
         match (&self.column, self.dimensions, &self.decoder) {
             (Some(column), Some(width), Decoder::Floats) if self.is_dense() => {
-                let kinds = [FormColumns::one(column, VectorKind::Dense, width)];
-                ChosenVectors::in_place(&file.file, file.format, &kinds)
+                let forms = Forms::of_column(column, VectorKind::Dense, width);
+                ChosenVectors::in_place(&file.file, file.format, &forms)
             }
             _ => Ok(None),
         }
@@ -397,9 +395,9 @@ impl Corpus {
         check(file, width)?;
         let is_signed = matches!(self.dtype, Dtype::Int8 | Dtype::Binary);
         let counted = |stored: &[f32]| from_zero(Dtype::Int8, stored, &mut Vec::new()).to_vec();
-        let kinds = [FormColumns::one("", self.stored, width)];
+        let forms = Forms::of_column("", self.stored, width);
         let mut temporary = TemporaryVectors::default();
-        let mut chosen = ChosenVectors::open(&file.file, file.format, &kinds, &mut temporary)?;
+        let mut chosen = ChosenVectors::open(&file.file, file.format, &forms, &mut temporary)?;
         let (mut row, mut taken) = (file.first, Ok(()));
         chosen.for_each(&mut |vectors| {
             if taken.is_ok() {

@@ -7,7 +7,7 @@ mod sparse;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-pub use form::{EMBEDDING, FormColumns, Forms, RowForm, Terms, VectorKind};
+pub use form::{EMBEDDING, Forms, RowForm, Terms, VectorKind};
 pub use multi::{MultiRow, MultiRows};
 pub use sparse::{SparseRow, SparseRows};
 

@@ -102,17 +102,12 @@ pub enum RowForm {
     Scores(usize),
 }
 
-/// The forms of a row's numbers: one, or several beside each other, each of which has columns of its own.
+/// The forms of a row's numbers: one, or several beside each other, and the columns in which the numbers of each stand.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Forms(Vec<RowForm>);
-
-/// The columns in which numbers of one form stand, one for each width.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FormColumns {
-    /// The form.
-    pub form: RowForm,
-    /// The names of the columns; that of a matrix is empty.
-    pub names: Vec<String>,
+pub struct Forms {
+    all: Vec<RowForm>,
+    /// The names of each form's columns, one for each width; that of a matrix is empty.
+    names: Vec<Vec<String>>,
 }
 
 impl RowForm {
@@ -257,30 +252,59 @@ impl RowForm {
         }
     }
 
-    /// Its columns, whose names begin with `name`.
-    fn named(&self, name: &str) -> FormColumns {
-        let names = match self.widths() {
+    /// The names of its columns, which begin with `name`.
+    fn columns(&self, name: &str) -> Vec<String> {
+        match self.widths() {
             [_] => vec![name.to_owned()],
             several => several.iter().map(|it| format!("{name}_{it}")).collect(),
-        };
-        FormColumns {
-            form: self.clone(),
-            names,
         }
     }
 }
 
 impl From<RowForm> for Forms {
     fn from(form: RowForm) -> Self {
-        Self(vec![form])
+        let names = vec![form.columns(form.default_name())];
+        let all = vec![form];
+        Self { all, names }
     }
 }
 
 impl Forms {
-    /// These forms beside each other; `None` if there is none.
+    /// These forms beside each other, in columns of the usual names; `None` if there is none.
     #[must_use]
     pub fn new(forms: Vec<RowForm>) -> Option<Self> {
-        (!forms.is_empty()).then_some(Self(forms))
+        let unnamed = forms.into_iter().map(|form| (form, Vec::new()));
+        Some(Self::in_columns(unnamed)?.named(None))
+    }
+
+    /// These forms, each in the columns of these names, as many as it has widths; `None` if there is none.
+    #[must_use]
+    pub fn in_columns(columns: impl IntoIterator<Item = (RowForm, Vec<String>)>) -> Option<Self> {
+        let (all, names): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
+        (!all.is_empty()).then_some(Self { all, names })
+    }
+
+    /// Vectors of `kind` of this width, in the column of that name.
+    #[must_use]
+    pub fn of_column(name: &str, kind: VectorKind, width: usize) -> Self {
+        Self {
+            all: vec![RowForm::of_kind(kind, width)],
+            names: vec![vec![name.to_owned()]],
+        }
+    }
+
+    /// The same in columns whose names begin with `name`; where none is given, with [`EMBEDDING`], or `score` and `scores`.
+    #[must_use]
+    pub fn named(mut self, name: Option<&str>) -> Self {
+        self.names = match &self.all[..] {
+            [one] => vec![one.columns(name.unwrap_or(one.default_name()))],
+            several => {
+                let name = name.unwrap_or(EMBEDDING);
+                let columns = |form: &RowForm| form.columns(&format!("{name}{}", form.ending()));
+                several.iter().map(columns).collect()
+            }
+        };
+        self
     }
 
     /// Vectors in full of these widths; without one, of a width that is not known yet.
@@ -293,7 +317,7 @@ impl Forms {
     /// The same, with sparse vectors as maps of these terms.
     #[must_use]
     pub fn with_terms(mut self, names: &Arc<[String]>) -> Self {
-        for form in &mut self.0 {
+        for form in &mut self.all {
             if let RowForm::Sparse(terms) = form {
                 *terms = Terms {
                     names: Some(Arc::clone(names)),
@@ -307,95 +331,65 @@ impl Forms {
     /// All of them, in the order of columns.
     #[must_use]
     pub fn all(&self) -> &[RowForm] {
-        &self.0
+        &self.all
     }
 
     /// The first of them.
     #[must_use]
     pub fn first(&self) -> &RowForm {
-        &self.0[0]
+        &self.all[0]
     }
 
     /// Whether a row has numbers of more than one form.
     #[must_use]
     pub fn are_several(&self) -> bool {
-        self.0.len() > 1
+        self.all.len() > 1
     }
 
     /// Whether a row has vectors of this kind.
     #[must_use]
     pub fn has(&self, kind: VectorKind) -> bool {
-        self.0.iter().any(|form| form.kind() == Some(kind))
+        self.all.iter().any(|form| form.kind() == Some(kind))
+    }
+
+    /// Whether a row has vectors in full, or scores, and nothing else.
+    #[must_use]
+    pub fn are_dense(&self) -> bool {
+        matches!(&self.all[..], [one] if one.written_as() == VectorKind::Dense)
+    }
+
+    /// The column and the width of vectors of `kind`, if a row has these alone.
+    #[must_use]
+    pub fn alone(&self, kind: VectorKind) -> Option<(&str, usize)> {
+        match &self.all[..] {
+            [own] if own.kind() == Some(kind) => {
+                self.columns().map(|(_, name, width)| (name, width)).next()
+            }
+            _ => None,
+        }
+    }
+
+    /// Each form, with the names of its columns and the widths of their vectors.
+    pub fn each(&self) -> impl Iterator<Item = (&RowForm, impl Iterator<Item = (&str, usize)>)> {
+        self.all.iter().zip(&self.names).map(|(form, names)| {
+            let widths = form.widths().iter().copied();
+            (form, names.iter().map(String::as_str).zip(widths))
+        })
+    }
+
+    /// All columns: the form of the numbers, the name, and the width of the vectors.
+    pub fn columns(&self) -> impl Iterator<Item = (&RowForm, &str, usize)> {
+        self.each()
+            .flat_map(|(form, columns)| columns.map(move |(name, width)| (form, name, width)))
     }
 
     /// No rows of these forms.
     #[must_use]
     pub fn no_rows(&self) -> RowVectors {
-        no_rows(self.0.iter())
-    }
-
-    /// The columns of each form. `name` is what their names begin with; where none is given, it is [`EMBEDDING`], or `score`
-    /// and `scores`.
-    #[must_use]
-    pub fn columns(&self, name: Option<&str>) -> Vec<FormColumns> {
-        match &self.0[..] {
-            [one] => vec![one.named(name.unwrap_or(one.default_name()))],
-            several => {
-                let name = name.unwrap_or(EMBEDDING);
-                let named = |form: &RowForm| form.named(&format!("{name}{}", form.ending()));
-                several.iter().map(named).collect()
-            }
+        match &self.all[..] {
+            [one] => one.no_rows(),
+            several => RowVectors::Several(several.iter().map(RowForm::no_rows).collect()),
         }
-    }
-}
-
-impl FormColumns {
-    /// One column of that name, with vectors of `kind` of this width.
-    #[must_use]
-    pub fn one(name: &str, kind: VectorKind, width: usize) -> Self {
-        Self {
-            form: RowForm::of_kind(kind, width),
-            names: vec![name.to_owned()],
-        }
-    }
-
-    /// The names of the columns, with the widths of their vectors.
-    pub fn columns(&self) -> impl Iterator<Item = (&str, usize)> {
-        let widths = self.form.widths().iter().copied();
-        self.names.iter().map(String::as_str).zip(widths)
-    }
-
-    /// The column and the width of vectors of `kind`, if these alone are in `all`.
-    #[must_use]
-    pub fn alone(all: &[Self], kind: VectorKind) -> Option<(&str, usize)> {
-        match all {
-            [own] if own.form.kind() == Some(kind) => own.columns().next(),
-            _ => None,
-        }
-    }
-
-    /// The columns of vectors in full, or of scores, if these alone are in `all`.
-    #[must_use]
-    pub fn dense(all: &[Self]) -> Option<&Self> {
-        match all {
-            [own] if own.form.written_as() == VectorKind::Dense => Some(own),
-            _ => None,
-        }
-    }
-
-    /// No rows of these columns.
-    #[must_use]
-    pub fn no_rows(all: &[Self]) -> RowVectors {
-        no_rows(all.iter().map(|columns| &columns.form))
-    }
-}
-
-/// No rows of these forms.
-fn no_rows<'a>(forms: impl Iterator<Item = &'a RowForm>) -> RowVectors {
-    let mut rows: Vec<RowVectors> = forms.map(RowForm::no_rows).collect();
-    match rows.len() {
-        1 => rows.remove(0),
-        _ => RowVectors::Several(rows),
     }
 }
 
@@ -411,8 +405,11 @@ mod tests {
     #[test]
     fn each_form_has_columns_of_its_own() {
         let names = |forms: &Forms, name| -> Vec<String> {
-            let columns = forms.columns(name);
-            columns.into_iter().flat_map(|it| it.names).collect()
+            let named = forms.clone().named(name);
+            named
+                .columns()
+                .map(|(_, name, _)| name.to_owned())
+                .collect()
         };
         let four = ["2", "4", "sparse", "multi"];
         assert_eq!(
@@ -428,8 +425,8 @@ mod tests {
         for (scores, name) in [(0, "score"), (1, "score"), (3, "scores")] {
             assert_eq!(names(&RowForm::Scores(scores).into(), None), [name]);
         }
-        let columns = &several().columns(None)[0];
-        let columns: Vec<_> = columns.columns().collect();
+        let several = several();
+        let columns: Vec<_> = several.each().next().unwrap().1.collect();
         assert_eq!(columns, [("embedding_2", 2), ("embedding_4", 4)]);
     }
 

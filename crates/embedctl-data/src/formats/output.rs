@@ -17,7 +17,7 @@ use ::arrow::array::RecordBatch;
 use ::arrow::datatypes::FieldRef;
 use embedctl_common::error::Result;
 use embedctl_common::stage::Clock;
-use embedctl_common::vectors::FormColumns;
+use embedctl_common::vectors::Forms;
 use embedctl_storage::Readable;
 
 /// The parts of a new writer.
@@ -88,11 +88,7 @@ pub(crate) trait OutputSpec: Sync {
     ///
     /// # Errors
     /// If it cannot be read, or holds no such vectors.
-    fn choose_rows(
-        &self,
-        _file: &Readable,
-        _kinds: &[FormColumns],
-    ) -> Result<Option<Box<dyn ChosenRows>>> {
+    fn choose_rows(&self, _file: &Readable, _forms: &Forms) -> Result<Option<Box<dyn ChosenRows>>> {
         Ok(None)
     }
 
@@ -113,7 +109,7 @@ pub(crate) trait OutputSpec: Sync {
     fn read_columns(
         &self,
         _file: &Readable,
-        _kinds: &[FormColumns],
+        _forms: &Forms,
         _take: &mut TakeBatch<'_>,
     ) -> Result<bool> {
         Ok(false)

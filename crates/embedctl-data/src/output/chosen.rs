@@ -17,7 +17,7 @@ use crate::writing::format::OutputFormat;
 use crate::writing::quantize::Dtype;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::small_file;
-use embedctl_common::vectors::{FormColumns, RowVector, VectorKind};
+use embedctl_common::vectors::{Forms, RowVector, VectorKind};
 use embedctl_storage::Readable;
 
 /// Rows that are read at a time where all are.
@@ -48,14 +48,13 @@ impl ChosenVectors {
     pub fn open(
         named: &Readable,
         format: OutputFormat,
-        kinds: &[FormColumns],
+        forms: &Forms,
         temporary: &mut TemporaryVectors,
     ) -> Result<Self> {
-        let dense = FormColumns::dense(kinds);
-        let rows = match (format.spec().choose_rows(named, kinds)?, dense) {
-            (Some(rows), _) => rows,
-            (None, Some(columns)) => Box::new(laid_out(named, format, columns, temporary)?),
-            (None, None) => as_table(named, format, kinds, temporary)?,
+        let rows = match format.spec().choose_rows(named, forms)? {
+            Some(rows) => rows,
+            None if forms.are_dense() => Box::new(laid_out(named, format, forms, temporary)?),
+            None => as_table(named, format, forms, temporary)?,
         };
         Ok(Self {
             file: named.clone(),
@@ -67,12 +66,8 @@ impl ChosenVectors {
     ///
     /// # Errors
     /// If it cannot be read, or holds no such vectors.
-    pub fn in_place(
-        named: &Readable,
-        format: OutputFormat,
-        kinds: &[FormColumns],
-    ) -> Result<Option<Self>> {
-        let rows = format.spec().choose_rows(named, kinds)?;
+    pub fn in_place(named: &Readable, format: OutputFormat, forms: &Forms) -> Result<Option<Self>> {
+        let rows = format.spec().choose_rows(named, forms)?;
         Ok(rows.map(|rows| Self {
             file: named.clone(),
             rows,
@@ -119,7 +114,7 @@ impl ChosenVectors {
 fn as_table(
     source: &Readable,
     format: OutputFormat,
-    kinds: &[FormColumns],
+    forms: &Forms,
     temporary: &mut TemporaryVectors,
 ) -> Result<Box<dyn ChosenRows>> {
     let failed = |error: io::Error| Error::io("write a temporary file for", source.path(), error);
@@ -132,9 +127,9 @@ fn as_table(
     let path = folder.path().join(format!("{}.parquet", temporary.count));
     temporary.count += 1;
     let mut table: Option<ArrowWriter<File>> = None;
-    let is_read = format.spec().read_columns(source, kinds, &mut |batch| {
-        let places = places(kinds, batch.schema_ref());
-        let places = places.ok_or_else(|| no_such_vectors(source.path(), kinds))?;
+    let is_read = format.spec().read_columns(source, forms, &mut |batch| {
+        let places = places(forms, batch.schema_ref());
+        let places = places.ok_or_else(|| no_such_vectors(source.path(), forms))?;
         let mut write = || -> Result<(), ParquetError> {
             let columns = batch.project(&places)?;
             let writer = match &mut table {
@@ -163,7 +158,7 @@ fn as_table(
         .close()
         .map_err(|error| failed(io::Error::other(error)))?;
     let table = Readable::file(&path)?;
-    let rows = OutputFormat::Parquet.spec().choose_rows(&table, kinds)?;
+    let rows = OutputFormat::Parquet.spec().choose_rows(&table, forms)?;
     rows.ok_or_else(|| Error::internal("a table whose rows cannot be chosen"))
 }
 
@@ -184,7 +179,7 @@ impl ChosenRows for NoRows {
 fn laid_out(
     source: &Readable,
     format: OutputFormat,
-    wanted: &FormColumns,
+    wanted: &Forms,
     temporary: &mut TemporaryVectors,
 ) -> Result<MatrixRows> {
     let failed = |error| Error::io("write a temporary file for", source.path(), error);
@@ -196,8 +191,9 @@ fn laid_out(
     let start = (&*file).seek(SeekFrom::End(0)).map_err(failed)?;
     let mut writer = BufWriter::new(&*file);
     let mut rows = 0;
-    let columns: Vec<(&str, usize)> = wanted.columns().collect();
-    let mut row = vec![0; wanted.form.width() * size_of::<f32>()];
+    let columns = wanted.columns().map(|(_, name, width)| (name, width));
+    let columns: Vec<(&str, usize)> = columns.collect();
+    let mut row = vec![0; wanted.first().width() * size_of::<f32>()];
     // The columns whose vector of the row in hand is there.
     let mut filled = vec![false; columns.len()];
     let recorded = columns.iter().map(|(name, _)| RecordedColumn {
@@ -209,7 +205,7 @@ fn laid_out(
     let recorded = RecordedColumns {
         columns: recorded.collect(),
     };
-    let other_vectors = || no_such_vectors(source.path(), std::slice::from_ref(wanted));
+    let other_vectors = || no_such_vectors(source.path(), wanted);
     format
         .spec()
         .read_vectors(source, &recorded, &mut |vector| {
@@ -248,7 +244,7 @@ fn laid_out(
         read_at: Box::new(read_at),
         start,
         rows,
-        width: wanted.form.width(),
+        width: wanted.first().width(),
         dtype: Dtype::F32,
     })
 }

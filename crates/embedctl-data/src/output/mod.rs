@@ -32,7 +32,7 @@ pub use crate::writing::table::{publish_file, write_table};
 pub use crate::writing::writer::{Finish, VectorWriter};
 pub use crate::writing::{fault, rejects};
 pub use chosen::{ChosenVectors, TemporaryVectors};
-pub use embedctl_common::vectors::{FormColumns, Forms, RowForm, VectorKind};
+pub use embedctl_common::vectors::{Forms, RowForm, VectorKind};
 pub use proof::prove;
 pub use recognised::format_of;
 pub use recorded::{RecordedKind, recorded_kinds};
@@ -200,9 +200,9 @@ pub fn one_per_row(made: &Value) -> Option<Vec<String>> {
 
 /// Where a file with this provenance has its vectors of each kind that is read, the first column of each, with the number of
 /// the kind among all. `columns` are those that it was read to have, with the widths of their vectors; a matrix has one
-/// without a name.
+/// without a name. `None` where none is read.
 #[must_use]
-pub fn kinds_of(made: &Value, columns: &[(&str, usize)]) -> Vec<(usize, FormColumns)> {
+pub fn kinds_of(made: &Value, columns: &[(&str, usize)]) -> Option<(Vec<usize>, Forms)> {
     let kind = |recorded: Vec<RecordedColumn>| {
         let of = |column: &str| columns.iter().find(|(name, _)| [column, ""].contains(name));
         let (name, width) = match &recorded[..] {
@@ -213,11 +213,12 @@ pub fn kinds_of(made: &Value, columns: &[(&str, usize)]) -> Vec<(usize, FormColu
             Some(column) => column.kind?,
             None => VectorKind::Dense,
         };
-        Some(FormColumns::one(name, kind, *width))
+        Some((RowForm::of_kind(kind, *width), vec![(*name).to_owned()]))
     };
     let kinds = RecordedColumns::kinds(made).map(kind).enumerate();
-    let read = |(number, kind): (usize, Option<FormColumns>)| Some((number, kind?));
-    kinds.filter_map(read).collect()
+    let read = kinds.filter_map(|(number, kind)| Some((number, kind?)));
+    let (numbers, columns): (Vec<usize>, Vec<_>) = read.unzip();
+    Some((numbers, Forms::in_columns(columns)?))
 }
 
 /// The widths of the dense vectors that a provenance describes, one for each column.
@@ -228,40 +229,43 @@ pub fn dense_widths(made: &Value) -> Vec<usize> {
     dense.filter_map(|column| column.width).collect()
 }
 
-/// Where a file has vectors of the kinds that are `wanted`: under the names that its provenance has for them, or, if it has
+/// Where a file has vectors of the forms that are `wanted`: under the names that its provenance has for them, or, if it has
 /// none, under the given names.
 ///
 /// # Errors
-/// The first of these kinds that the provenance does not have.
+/// The first of these forms that the provenance does not have, with the names of its columns.
 pub fn named_in(
     made: Option<&Value>,
-    wanted: Vec<FormColumns>,
-) -> std::result::Result<Vec<FormColumns>, FormColumns> {
+    wanted: Forms,
+) -> std::result::Result<Forms, (RowForm, Vec<String>)> {
     let said: Vec<Vec<RecordedColumn>> =
         made.map_or_else(Vec::new, |made| RecordedColumns::kinds(made).collect());
     if said.iter().all(Vec::is_empty) {
         return Ok(wanted);
     }
-    let found = |wanted: FormColumns| {
-        let kind = match wanted.form.maps() {
+    let found = |form: &RowForm| -> Option<Vec<String>> {
+        let kind = match form.maps() {
             Some(_) => None,
-            None => Some(wanted.form.written_as()),
+            None => Some(form.written_as()),
         };
         let is_this = |column: &RecordedColumn| column.kind == kind;
         let said = said.iter().find(|said| said.first().is_some_and(is_this));
-        let Some(said) = said.filter(|said| said.len() >= wanted.names.len()) else {
-            return Err(wanted);
-        };
+        let said = said.filter(|said| said.len() >= form.widths().len())?;
         // One of several widths is known by it.
         let of_width = |width: &usize| said.iter().find(|column| column.width == Some(*width));
-        let of_widths: Option<Vec<_>> = wanted.form.widths().iter().map(of_width).collect();
-        let columns = of_widths.unwrap_or_else(|| said[..wanted.names.len()].iter().collect());
-        Ok(FormColumns {
-            names: columns.iter().map(|column| column.name.clone()).collect(),
-            ..wanted
-        })
+        let of_widths: Option<Vec<_>> = form.widths().iter().map(of_width).collect();
+        let columns = of_widths.unwrap_or_else(|| said[..form.widths().len()].iter().collect());
+        Some(columns.iter().map(|column| column.name.clone()).collect())
     };
-    wanted.into_iter().map(found).collect()
+    let mut named = Vec::new();
+    for (form, columns) in wanted.each() {
+        let Some(names) = found(form) else {
+            let names = columns.map(|(name, _)| name.to_owned());
+            return Err((form.clone(), names.collect()));
+        };
+        named.push((form.clone(), names));
+    }
+    Ok(Forms::in_columns(named).unwrap_or(wanted))
 }
 
 /// Opens a file of dense vectors to read consecutive rows from anywhere, by several threads; `None` where its format or

@@ -7,7 +7,7 @@ use crate::writing::sparse::PARTS;
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, RecordBatch, StructArray};
 use arrow::datatypes::{DataType, Float32Type, Schema, UInt32Type};
 use embedctl_common::error::{Error, Place, Result};
-use embedctl_common::vectors::{FormColumns, RowForm, RowVectors, SparseRow, Terms, VectorKind};
+use embedctl_common::vectors::{Forms, RowForm, RowVectors, SparseRow, Terms, VectorKind};
 
 /// Whether a column of this type may hold vectors of that kind.
 fn holds(data: &DataType, kind: VectorKind) -> bool {
@@ -61,8 +61,8 @@ pub(crate) fn vectors_in(schema: &Schema, recorded: &RecordedColumns) -> Vec<usi
 
 /// The places of these columns in `schema`; `None` where it lacks one, or it holds other vectors than such of float32 or
 /// float16.
-pub(crate) fn places(wanted: &[FormColumns], schema: &Schema) -> Option<Vec<usize>> {
-    let place = |form: &RowForm, (name, width): (&str, usize)| {
+pub(crate) fn places(wanted: &Forms, schema: &Schema) -> Option<Vec<usize>> {
+    let place = |(form, name, width): (&RowForm, &str, usize)| {
         let (index, field) = schema.column_with_name(name)?;
         let holds = match (form.written_as(), field.data_type()) {
             (_, column) if form.maps().is_some() => matches!(column, DataType::Map(..)),
@@ -73,10 +73,7 @@ pub(crate) fn places(wanted: &[FormColumns], schema: &Schema) -> Option<Vec<usiz
         };
         holds.then_some(index)
     };
-    let places = wanted
-        .iter()
-        .flat_map(|own| own.columns().map(|column| place(&own.form, column)));
-    places.collect()
+    wanted.columns().map(place).collect()
 }
 
 /// Whether a column holds lists of floats, or floats, which may have that length.
@@ -269,17 +266,17 @@ pub(crate) struct BatchRows<'a> {
 
 impl<'a> BatchRows<'a> {
     /// Those of `batch`; columns that it lacks have no rows.
-    pub(crate) fn of(batch: &'a RecordBatch, wanted: &[FormColumns]) -> Self {
-        let columns = |own: &FormColumns| {
-            let columns = own.columns().filter_map(|(name, width)| {
+    pub(crate) fn of(batch: &'a RecordBatch, wanted: &Forms) -> Self {
+        let forms = wanted.each().map(|(form, columns)| {
+            let columns = columns.filter_map(|(name, width)| {
                 let column = batch.column_by_name(name)?;
-                Some((ArrowVectors::of_form(column, &own.form)?, width))
+                Some((ArrowVectors::of_form(column, form)?, width))
             });
             columns.collect()
-        };
+        });
         Self {
-            forms: wanted.iter().map(columns).collect(),
-            none: FormColumns::no_rows(wanted),
+            forms: forms.collect(),
+            none: wanted.no_rows(),
         }
     }
 

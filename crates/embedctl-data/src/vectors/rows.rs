@@ -6,7 +6,7 @@ use std::path::Path;
 use super::unreadable;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::EMBEDDING_FIELD;
-use embedctl_common::vectors::{FormColumns, RowVector};
+use embedctl_common::vectors::{Forms, RowVector};
 
 /// Takes the vectors of a row, with its index among the rows that were asked for.
 pub type TakeRow<'a> = dyn FnMut(usize, RowVector<'_>) + 'a;
@@ -27,11 +27,10 @@ pub(crate) fn runs(rows: &[u64]) -> impl Iterator<Item = Range<u64>> {
 }
 
 /// The error for a file without such vectors.
-pub(crate) fn no_such_vectors(path: &Path, wanted: &[FormColumns]) -> Error {
-    let wanted = wanted.iter().flat_map(|one| {
-        let about = one.form.qualifier();
-        let columns = one.columns();
-        columns.map(move |(name, width)| format!("`{name}` {about}of {width} numbers"))
+pub(crate) fn no_such_vectors(path: &Path, wanted: &Forms) -> Error {
+    let wanted = wanted.columns().map(|(form, name, width)| {
+        let about = form.qualifier();
+        format!("`{name}` {about}of {width} numbers")
     });
     let wanted: Vec<String> = wanted.collect();
     unreadable(path, format!("holds no vectors {}", wanted.join(", ")))

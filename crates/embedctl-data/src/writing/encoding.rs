@@ -19,7 +19,7 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{Schema, SchemaRef};
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::setting::{DTYPE, NORMALIZE};
-use embedctl_common::vectors::{FormColumns, Forms, RowForm, VectorKind};
+use embedctl_common::vectors::{Forms, RowForm, VectorKind};
 
 /// Key of a provenance that names the columns of vectors, by which they are told from lists that were kept.
 pub(crate) const VECTOR_COLUMNS: &str = "vector_columns";
@@ -57,10 +57,10 @@ impl VectorEncoding {
     /// # Errors
     /// If the options contradict each other or the format.
     pub fn new(output: &RunOutput, forms: &Forms) -> Result<Self> {
-        let columns = forms.columns(output.options.embedding_field.as_deref());
-        let encodings = columns.into_iter().map(|columns| {
-            let options = output.options.of_form(&columns.form, forms);
-            Self::of_one_form(&options, output.nullable, columns)
+        let named = (forms.clone()).named(output.options.embedding_field.as_deref());
+        let encodings = named.each().map(|(form, columns)| {
+            let options = output.options.of_form(form, forms);
+            Self::of_one_form(&options, output.nullable, (form, columns))
         });
         let mut encodings = encodings.collect::<Result<Vec<_>>>()?;
         let beside = encodings.split_off(1);
@@ -94,11 +94,15 @@ impl VectorEncoding {
         kinds.collect()
     }
 
-    fn of_one_form(options: &OutputOptions, nullable: bool, columns: FormColumns) -> Result<Self> {
+    fn of_one_form<'f>(
+        options: &OutputOptions,
+        nullable: bool,
+        (form, columns): (&RowForm, impl Iterator<Item = (&'f str, usize)>),
+    ) -> Result<Self> {
         let dtype = options.resolved_dtype()?;
         let calibration = options.calibration.as_ref();
         let calibration = calibration.filter(|_| dtype.needs_ranges());
-        let named = columns.columns().map(|(name, dimensions)| {
+        let columns = columns.map(|(name, dimensions)| {
             let ranges = calibration
                 .map(|all| all.of_column(name, dimensions))
                 .transpose()?;
@@ -110,10 +114,10 @@ impl VectorEncoding {
             })
         });
         Ok(Self {
-            columns: named.collect::<Result<_>>()?,
+            columns: columns.collect::<Result<_>>()?,
             dtype,
             list: options.resolved_vector_type(nullable),
-            form: columns.form,
+            form: form.clone(),
             nullable,
             beside: Vec::new(),
         })

@@ -7,7 +7,7 @@ use super::options::RunOutput;
 use arrow::datatypes::Schema;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{EMBEDDING_FIELD, KEEP};
-use embedctl_common::vectors::{FormColumns, Forms};
+use embedctl_common::vectors::Forms;
 
 /// Fields of [`ROWS`](super::sidecar::ROWS) beside those of the records; the last one stands there if there are several
 /// sources.
@@ -16,8 +16,8 @@ const OF_MATRIX_ROWS: [&str; 3] = ["row", "line", "file"];
 /// The names of an output's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputNames {
-    /// The columns of each form of a row's numbers. Of a matrix the names are in its provenance alone.
-    pub vectors: Vec<FormColumns>,
+    /// The forms of a row's numbers, with their columns. Of a matrix the names are in its provenance alone.
+    pub vectors: Forms,
     /// Names that no column of a record may have, each once.
     columns: Vec<String>,
     /// Endings of the files beside the output.
@@ -31,7 +31,7 @@ impl RunOutput {
     /// If the format is not known, or two columns of vectors would have one name.
     pub fn names(&self, forms: &Forms, sources: usize) -> Result<OutputNames> {
         let format = self.format()?;
-        let vectors = forms.columns(self.options.embedding_field.as_deref());
+        let vectors = (forms.clone()).named(self.options.embedding_field.as_deref());
         let columns: Vec<String> = match format.is_matrix() {
             true => {
                 let fields = OF_MATRIX_ROWS.len() - usize::from(sources < 2 && !self.names_files);
@@ -40,9 +40,8 @@ impl RunOutput {
                     .map(|name| (*name).to_owned())
                     .collect()
             }
-            false => vectors
-                .iter()
-                .flat_map(|it| it.names.iter().cloned())
+            false => (vectors.columns())
+                .map(|(_, name, _)| name.to_owned())
                 .collect(),
         };
         let mut seen = HashSet::new();

@@ -26,7 +26,7 @@ use crate::writing::made;
 use crate::writing::writer::VectorWriter;
 use arrow::datatypes::{FieldRef, SchemaRef};
 use embedctl_common::error::Result;
-use embedctl_common::vectors::FormColumns;
+use embedctl_common::vectors::Forms;
 use embedctl_storage::Readable;
 
 /// The format of records: a file or a stream, told apart by the first bytes.
@@ -76,10 +76,10 @@ impl OutputSpec for ArrowFileOutput {
     fn read_columns(
         &self,
         file: &Readable,
-        kinds: &[FormColumns],
+        forms: &Forms,
         take: &mut TakeBatch<'_>,
     ) -> Result<bool> {
-        let chosen = |schema: &SchemaRef| places(kinds, schema);
+        let chosen = |schema: &SchemaRef| places(forms, schema);
         vectors::batches_of_file(file, chosen, take).map(|()| true)
     }
 }
@@ -118,7 +118,7 @@ impl OutputSpec for ArrowStreamOutput {
     fn read_columns(
         &self,
         file: &Readable,
-        _kinds: &[FormColumns],
+        _forms: &Forms,
         take: &mut TakeBatch<'_>,
     ) -> Result<bool> {
         vectors::batches_of_stream(file, take).map(|()| true)

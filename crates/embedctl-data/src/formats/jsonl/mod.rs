@@ -19,7 +19,7 @@ use crate::vectors::{RecordedColumns, TakeBatch, TakeVector, in_order};
 use crate::writing::format::Compression;
 use crate::writing::writer::VectorWriter;
 use embedctl_common::error::Result;
-use embedctl_common::vectors::FormColumns;
+use embedctl_common::vectors::Forms;
 use embedctl_storage::Readable;
 
 /// The format of vectors.
@@ -46,10 +46,10 @@ impl OutputSpec for JsonlOutput {
     fn read_columns(
         &self,
         file: &Readable,
-        kinds: &[FormColumns],
+        forms: &Forms,
         take: &mut TakeBatch<'_>,
     ) -> Result<bool> {
-        vectors::batches(file, self.0, kinds, take).map(|()| true)
+        vectors::batches(file, self.0, forms, take).map(|()| true)
     }
 
     /// Of lines: as they were before they were compressed.

@@ -17,7 +17,7 @@ use crate::writing::sparse::{PARTS, map_entries};
 use arrow::datatypes::{DataType, Field, Fields, Schema};
 use arrow::json::ReaderBuilder;
 use embedctl_common::error::{Error, Place, Result};
-use embedctl_common::vectors::{FormColumns, VectorKind};
+use embedctl_common::vectors::{Forms, VectorKind};
 use embedctl_storage::Readable;
 
 /// A line that is longer holds no vector of any model.
@@ -109,17 +109,17 @@ pub(super) fn read(
     Ok(())
 }
 
-/// The columns of these kinds of vectors, batch by batch.
+/// The columns of vectors of these forms, batch by batch.
 pub(super) fn batches(
     file: &Readable,
     compression: Compression,
-    kinds: &[FormColumns],
+    forms: &Forms,
     take: &mut TakeBatch<'_>,
 ) -> Result<()> {
     let list = |item: DataType| DataType::List(Arc::new(Field::new_list_field(item, false)));
-    let fields = kinds.iter().flat_map(|kind| {
-        let column = match kind.form.written_as() {
-            _ if kind.form.maps().is_some() => DataType::Map(map_entries(), false),
+    let fields = forms.columns().map(|(form, name, _)| {
+        let column = match form.written_as() {
+            _ if form.maps().is_some() => DataType::Map(map_entries(), false),
             VectorKind::Dense => list(DataType::Float32),
             VectorKind::Sparse => DataType::Struct(Fields::from(vec![
                 Field::new(PARTS[0], list(DataType::UInt32), false),
@@ -127,8 +127,7 @@ pub(super) fn batches(
             ])),
             VectorKind::Multi => list(list(DataType::Float32)),
         };
-        let columns = kind.columns();
-        columns.map(move |(name, _)| Field::new(name, column.clone(), true))
+        Field::new(name, column, true)
     });
     let schema = Arc::new(Schema::new(fields.collect::<Fields>()));
     let lines = BufReader::new(lines(file, compression)?);

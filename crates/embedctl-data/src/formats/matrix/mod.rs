@@ -14,7 +14,7 @@ use crate::vectors::{ChosenRows, MatrixRows, RecordedColumns, TakeBatch, TakeVec
 use crate::writing::writer::VectorWriter;
 use arrow::array::{ArrayRef, RecordBatch};
 use embedctl_common::error::{Error, Result};
-use embedctl_common::vectors::FormColumns;
+use embedctl_common::vectors::Forms;
 use embedctl_storage::Readable;
 
 /// The formats, which differ in their headers.
@@ -46,10 +46,10 @@ impl OutputSpec for NpzOutput {
     fn read_columns(
         &self,
         file: &Readable,
-        kinds: &[FormColumns],
+        forms: &Forms,
         take: &mut TakeBatch<'_>,
     ) -> Result<bool> {
-        npz::batches(file, kinds, take)
+        npz::batches(file, forms, take)
     }
 }
 
@@ -78,12 +78,8 @@ impl OutputSpec for MatrixOutput {
         vectors::read(file, *self, take)
     }
 
-    fn choose_rows(
-        &self,
-        file: &Readable,
-        kinds: &[FormColumns],
-    ) -> Result<Option<Box<dyn ChosenRows>>> {
-        rows::choose(file, *self, kinds)
+    fn choose_rows(&self, file: &Readable, forms: &Forms) -> Result<Option<Box<dyn ChosenRows>>> {
+        rows::choose(file, *self, forms)
     }
 
     fn matrix(&self, file: &Readable) -> Result<Option<MatrixRows>> {
@@ -93,10 +89,10 @@ impl OutputSpec for MatrixOutput {
     fn read_columns(
         &self,
         file: &Readable,
-        kinds: &[FormColumns],
+        forms: &Forms,
         take: &mut TakeBatch<'_>,
     ) -> Result<bool> {
-        tokens::batches(file, *self, kinds, take)
+        tokens::batches(file, *self, forms, take)
     }
 
     /// The header, or the values behind it.

@@ -25,7 +25,7 @@ use crate::writing::target::Target;
 use crate::writing::writer::{Finish, VectorWriter};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::hash::Hash;
-use embedctl_common::vectors::{FormColumns, SparseRow, SparseRows, VectorKind};
+use embedctl_common::vectors::{Forms, SparseRow, SparseRows, VectorKind};
 use embedctl_storage::Readable;
 
 /// The arrays of an archive, in their order.
@@ -287,12 +287,8 @@ pub(super) fn read(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
 }
 
 /// The rows of an archive as a column, batch by batch; `false` where other vectors than sparse ones are wanted.
-pub(super) fn batches(
-    file: &Readable,
-    wanted: &[FormColumns],
-    take: &mut TakeBatch<'_>,
-) -> Result<bool> {
-    let Some((name, width)) = FormColumns::alone(wanted, VectorKind::Sparse) else {
+pub(super) fn batches(file: &Readable, wanted: &Forms, take: &mut TakeBatch<'_>) -> Result<bool> {
+    let Some((name, width)) = wanted.alone(VectorKind::Sparse) else {
         return Ok(false);
     };
     let column = SparseColumn { terms: None };

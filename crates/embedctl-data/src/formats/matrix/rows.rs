@@ -7,7 +7,7 @@ use super::MatrixOutput;
 use super::vectors::{row_bytes, shape};
 use crate::vectors::{ChosenRows, MatrixRows, failed, followed, no_such_vectors};
 use embedctl_common::error::{Error, Result};
-use embedctl_common::vectors::FormColumns;
+use embedctl_common::vectors::Forms;
 use embedctl_storage::{Address, Readable};
 
 /// Opens a file; `None` where it is far away and so is read in order.
@@ -50,16 +50,16 @@ pub(super) fn open(file: &Readable, kind: MatrixOutput) -> Result<Option<MatrixR
 pub(super) fn choose(
     file: &Readable,
     kind: MatrixOutput,
-    wanted: &[FormColumns],
+    wanted: &Forms,
 ) -> Result<Option<Box<dyn ChosenRows>>> {
-    let Some(columns) = FormColumns::dense(wanted) else {
+    if !wanted.are_dense() {
         return Ok(None);
-    };
+    }
     let is_float = matches!(kind, MatrixOutput::Npy | MatrixOutput::Fbin);
     let Some(matrix) = is_float.then(|| open(file, kind)).transpose()?.flatten() else {
         return Ok(None);
     };
-    let is_wanted = matrix.width() == columns.form.width() && columns.names.len() == 1;
+    let is_wanted = wanted.first().widths() == [matrix.width()];
     if !is_wanted || matrix.dtype().bytes() == 1 {
         return Err(no_such_vectors(file.path(), wanted));
     }

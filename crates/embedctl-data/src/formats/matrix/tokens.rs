@@ -11,7 +11,7 @@ use arrow::array::{Array, FixedSizeListArray, Float32Array, ListArray};
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field};
 use embedctl_common::error::{Error, Result};
-use embedctl_common::vectors::{FormColumns, MultiRows, VectorKind};
+use embedctl_common::vectors::{Forms, MultiRows, VectorKind};
 use embedctl_storage::Readable;
 
 /// The rows as a column, batch by batch. `false` where other vectors than those of tokens are wanted, or no file of lengths
@@ -19,10 +19,10 @@ use embedctl_storage::Readable;
 pub(super) fn batches(
     file: &Readable,
     kind: MatrixOutput,
-    wanted: &[FormColumns],
+    wanted: &Forms,
     take: &mut TakeBatch<'_>,
 ) -> Result<bool> {
-    let Some((name, width)) = FormColumns::alone(wanted, VectorKind::Multi) else {
+    let Some((name, width)) = wanted.alone(VectorKind::Multi) else {
         return Ok(false);
     };
     let Some(beside) = file.bytes.beside(LENGTHS)? else {

@@ -29,7 +29,7 @@ use crate::writing::made;
 use crate::writing::writer::VectorWriter;
 use arrow::datatypes::FieldRef;
 use embedctl_common::error::Result;
-use embedctl_common::vectors::FormColumns;
+use embedctl_common::vectors::Forms;
 use embedctl_storage::Readable;
 
 /// The format of records.
@@ -76,11 +76,7 @@ impl OutputSpec for ParquetOutput {
         vectors::read(file, said, take)
     }
 
-    fn choose_rows(
-        &self,
-        file: &Readable,
-        kinds: &[FormColumns],
-    ) -> Result<Option<Box<dyn ChosenRows>>> {
-        rows::open(file, kinds).map(Some)
+    fn choose_rows(&self, file: &Readable, forms: &Forms) -> Result<Option<Box<dyn ChosenRows>>> {
+        rows::open(file, forms).map(Some)
     }
 }

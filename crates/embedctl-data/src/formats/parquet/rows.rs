@@ -13,13 +13,13 @@ use ::parquet::arrow::arrow_reader::{
 };
 use ::parquet::file::metadata::PageIndexPolicy;
 use embedctl_common::error::Result;
-use embedctl_common::vectors::FormColumns;
+use embedctl_common::vectors::Forms;
 use embedctl_storage::Readable;
 
 struct ParquetRows {
     file: Readable,
     rows: u64,
-    kinds: Vec<FormColumns>,
+    forms: Forms,
     chunks: FileChunks,
     metadata: ArrowReaderMetadata,
     mask: ProjectionMask,
@@ -29,19 +29,19 @@ struct ParquetRows {
 ///
 /// # Errors
 /// If it cannot be read, or holds no such vectors.
-pub(super) fn open(file: &Readable, kinds: &[FormColumns]) -> Result<Box<dyn ChosenRows>> {
+pub(super) fn open(file: &Readable, forms: &Forms) -> Result<Box<dyn ChosenRows>> {
     let chunks = FileChunks::new(Arc::clone(&file.bytes));
     let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
     let metadata = guarded(file, || load(&chunks, options))?;
     let chunks = chunks.of_groups(metadata.metadata().row_groups().iter(), u64::MAX);
     let schema = metadata.schema();
-    let found = places(kinds, schema).ok_or_else(|| no_such_vectors(file.path(), kinds))?;
+    let found = places(forms, schema).ok_or_else(|| no_such_vectors(file.path(), forms))?;
     let mask = ProjectionMask::roots(metadata.parquet_schema(), found);
     let rows = metadata.metadata().file_metadata().num_rows();
     Ok(Box::new(ParquetRows {
         file: file.clone(),
         rows: rows.cast_unsigned(),
-        kinds: kinds.to_vec(),
+        forms: forms.clone(),
         chunks,
         metadata,
         mask,
@@ -83,7 +83,7 @@ impl ChosenRows for ParquetRows {
             })?;
             while let Some(batch) = guarded(&self.file, || reader.next().transpose())? {
                 let vectors = guarded(&self.file, || {
-                    Ok::<_, Infallible>(BatchRows::of(&batch, &self.kinds))
+                    Ok::<_, Infallible>(BatchRows::of(&batch, &self.forms))
                 })?;
                 for row in 0..batch.num_rows() {
                     if let Some(vectors) = vectors.get(row) {
