@@ -6,7 +6,7 @@ use std::sync::Arc;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{MAX_LENGTH, MODEL_FILE, PROVIDER};
 use embedctl_common::stage::{Clocks, Watch};
-use embedctl_common::vectors::{MultiRows, RowVector, RowVectors};
+use embedctl_common::vectors::{RowVector, RowVectors};
 use embedctl_model::batch::{Batch, BatchPlan, TokenRows};
 use embedctl_model::pool::{Pooler, is_finite};
 use embedctl_model::tokenize::SharedRows;
@@ -160,7 +160,7 @@ impl RowWorker {
         self.batch.fill(plan, run.tokens, &self.frame);
         let rows = self.batch.rows();
         let mut vectors = match run.shared {
-            Some(_) => RowVectors::Multi(MultiRows::new(self.pooler.width())),
+            Some(_) => self.pooler.no_rows_of_parts(),
             None => self.pooler.no_rows(),
         };
         if let RowVectors::Dense { width, values } = &mut vectors {
@@ -170,25 +170,21 @@ impl RowWorker {
         let output = self.worker.run(&self.batch)?;
         watch.lap(&self.clocks.infer);
         check_output(&output, &self.batch, &self.pooler, &self.model)?;
-        match (&mut vectors, run.shared) {
-            (RowVectors::Multi(vectors), Some(shared)) => {
-                for (row, &number) in plan.rows.iter().enumerate() {
-                    let parts = shared.parts(number as usize);
-                    let states = states(&output, &self.batch, row)?;
-                    vectors.push(&self.pooler.parts(states, output.width(), parts));
-                }
+        if let Some(shared) = run.shared {
+            for (row, &number) in plan.rows.iter().enumerate() {
+                let parts = shared.parts(number as usize);
+                let states = states(&output, &self.batch, row)?;
+                (self.pooler).add_parts(states, output.width(), parts, &mut vectors);
             }
-            (RowVectors::Dense { values, .. }, _) => {
-                let mut pooled = Vec::new();
-                for row in 0..rows {
-                    pool_row(&output, &self.batch, row, &self.pooler, &mut pooled);
-                }
-                self.pooler.finish_rows(pooled, rows, values);
+        } else if let RowVectors::Dense { values, .. } = &mut vectors {
+            let mut pooled = Vec::new();
+            for row in 0..rows {
+                pool_row(&output, &self.batch, row, &self.pooler, &mut pooled);
             }
-            (RowVectors::Sparse(_) | RowVectors::Multi(_) | RowVectors::Several(_), _) => {
-                for row in 0..rows {
-                    finish_row(&output, &self.batch, row, &self.pooler, &mut vectors);
-                }
+            self.pooler.finish_rows(pooled, rows, values);
+        } else {
+            for row in 0..rows {
+                finish_row(&output, &self.batch, row, &self.pooler, &mut vectors);
             }
         }
         watch.lap(&self.clocks.pool);

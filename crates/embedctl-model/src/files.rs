@@ -12,9 +12,8 @@ use super::config::ModelConfig;
 use super::graph::{ElementType, Graph, Value};
 use super::locate::{self, GraphOutput};
 use super::located::{self, Located};
-use super::modules::Modules;
 use super::multi::{MultiFiles, MultiLayout};
-use super::options::{TextRole, TextTask, VectorKind};
+use super::options::{TextRole, TextTask};
 use super::resolve::ModelSources;
 use super::statics::StaticModel;
 use super::{CheckpointFiles, Onnx};
@@ -131,10 +130,10 @@ impl Model {
             .map_or_else(String::new, |modules| modules.transformer.clone());
         let is_plain = (modules.as_ref()).is_none_or(|modules| modules.sparse.is_none());
         let weighs = is_plain && resolve::is_weighed(&folder, &options);
-        let gives_logits = modules.as_ref().map_or_else(
-            || options.wants(VectorKind::Sparse) && !weighs,
-            Modules::gives_logits,
-        );
+        let gives_logits = match &modules {
+            Some(modules) => modules.gives_logits(),
+            None => resolve::wants_terms(&folder, &options),
+        };
         let about = GraphOutput {
             has_modules: modules.is_some(),
             gives_logits,

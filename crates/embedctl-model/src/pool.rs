@@ -168,15 +168,8 @@ impl Pooler {
         self.rule.pool(states, width, ids, out);
     }
 
-    /// Pools these parts of a row's states `[tokens, width]`, each into a vector, and finishes them. A part without a token
-    /// is pooled as the whole row.
-    #[must_use]
-    pub fn parts(
-        &self,
-        states: &[f32],
-        width: usize,
-        parts: &[std::ops::Range<usize>],
-    ) -> Vec<f32> {
+    /// The finished vectors of these parts of a row's states, see [`Pooler::add_parts`].
+    fn parts(&self, states: &[f32], width: usize, parts: &[std::ops::Range<usize>]) -> Vec<f32> {
         let stepped = self.stepped(states, width);
         let states = stepped.as_deref().unwrap_or(states);
         let all = 0..states.len() / width.max(1);

@@ -34,7 +34,7 @@ use output::{TOKEN_OUTPUTS, choose_logits, choose_output, choose_term_logits};
 use processed::no_processor;
 use stated::StatedSettings;
 
-pub(crate) use sparse::{is_weighed, refuse_dense};
+pub(crate) use sparse::{is_weighed, refuse_dense, wants_terms};
 
 pub(crate) use limits::RoleLength;
 pub(crate) use output::{gives_finished_vectors, gives_states};

@@ -2,7 +2,7 @@
 
 use super::Pooler;
 use crate::Step;
-use embedctl_common::vectors::{MultiRows, RowVectors, SparseRow, SparseRows};
+use embedctl_common::vectors::{MultiRows, RowVector, RowVectors, SparseRow, SparseRows};
 use embedctl_native::kernels::{Isa, TermPooling};
 
 impl Pooler {
@@ -23,10 +23,29 @@ impl Pooler {
         }
     }
 
+    /// No rows yet whose vectors are those of parts of a text ([`Pooler::add_parts`]).
+    #[must_use]
+    pub fn no_rows_of_parts(&self) -> RowVectors {
+        RowVectors::Multi(MultiRows::new(self.width()))
+    }
+
     /// The pooler of each kind of vectors, where rows have several.
     #[must_use]
     pub fn kinds(&self) -> &[Self] {
         &self.kinds
+    }
+
+    /// Pools these parts of a row's states `[tokens, width]`, each into a vector, and appends them to `out` as a row
+    /// ([`Pooler::no_rows_of_parts`]). A part without a token is pooled as the whole row.
+    pub fn add_parts(
+        &self,
+        states: &[f32],
+        width: usize,
+        parts: &[std::ops::Range<usize>],
+        out: &mut RowVectors,
+    ) {
+        let vectors = self.parts(states, width, parts);
+        out.push(RowVector::of_tokens(self.width(), &vectors));
     }
 
     /// Finishes the states of the row `ids`, of whose tokens the first `seen` are the text's own, and appends the vectors of

@@ -42,6 +42,12 @@ pub(crate) fn is_weighed(root: &Path, options: &ModelOptions) -> bool {
     is_asked && heads::head(root, heads::SPARSE_HEAD).is_some()
 }
 
+/// Whether sparse vectors are asked for and no layer in `root` gives tokens their weights: without modules that say
+/// otherwise, the logits of a masked language model become the weights of terms.
+pub(crate) fn wants_terms(root: &Path, options: &ModelOptions) -> bool {
+    options.wants(VectorKind::Sparse) && !is_weighed(root, options)
+}
+
 /// The kind of a model's sparse vectors; `None` where its vectors are given in full.
 ///
 /// # Errors
