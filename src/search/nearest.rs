@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use embedctl_common::vectors::{MultiRows, RowVector, RowVectors, SparseRow};
+use embedctl_common::vectors::{RowVector, RowVectors};
 
 use super::decoder::Decoder;
 use crate::cancel::CancelToken;
@@ -88,110 +88,6 @@ impl Best {
             *last = Ranked(row);
         }
     }
-}
-
-/// Queries, made ready for many comparisons.
-enum Prepared {
-    /// Of length 1.
-    Dense(Vec<Vec<f32>>),
-    /// In full.
-    Sparse(Vec<Vec<f32>>),
-    Multi(MultiRows),
-}
-
-impl Prepared {
-    fn of(queries: &RowVectors) -> Result<Self> {
-        Ok(match queries {
-            RowVectors::Dense { .. } => Self::Dense(
-                (queries.iter())
-                    .map(|query| {
-                        let query = query.in_full(0);
-                        let length = dot(&query, &query).sqrt();
-                        let scale = if length > 0.0 { length.recip() } else { 0.0 };
-                        query.iter().map(|number| number * scale).collect()
-                    })
-                    .collect(),
-            ),
-            RowVectors::Sparse(rows) => {
-                let width = rows
-                    .indices()
-                    .iter()
-                    .max()
-                    .map_or(0, |last| *last as usize + 1);
-                Self::Sparse(queries.iter().map(|query| query.in_full(width)).collect())
-            }
-            RowVectors::Multi(rows) => Self::Multi(rows.clone()),
-            RowVectors::Several(_) => {
-                return Err(Error::internal("queries of several kinds of vectors"));
-            }
-        })
-    }
-
-    /// Compares a row with every query.
-    fn compare(
-        &self,
-        row: RowVector<'_>,
-        decoder: &Decoder,
-        room: &mut Vec<f32>,
-        take: &mut dyn FnMut(usize, f32),
-    ) {
-        room.clear();
-        match (self, row) {
-            (Self::Dense(queries), RowVector::Dense(stored)) => {
-                let numbers = match decoder {
-                    Decoder::Floats => stored,
-                    _ => {
-                        decoder.decode(stored, room);
-                        &room[..]
-                    }
-                };
-                let length = dot(numbers, numbers).sqrt();
-                let scale = if length == 0.0 { 0.0 } else { length.recip() };
-                for (number, query) in queries.iter().enumerate() {
-                    take(number, dot(query, numbers) * scale);
-                }
-            }
-            (Self::Sparse(queries), RowVector::Sparse(row)) => {
-                for (number, query) in queries.iter().enumerate() {
-                    take(number, sparse_dot(query, row));
-                }
-            }
-            (Self::Multi(queries), RowVector::Multi(row)) => {
-                row.vectors()
-                    .for_each(|vector| decoder.decode(vector, room));
-                let width = queries.width().max(1);
-                for (number, query) in queries.iter().enumerate() {
-                    let greatest = |token: &[f32]| {
-                        let scores = room.chunks_exact(width).map(|own| dot(token, own));
-                        scores.fold(f32::NAN, f32::max)
-                    };
-                    take(number, query.vectors().map(greatest).sum());
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-/// In sixteen sums, which a processor adds side by side.
-fn dot(one: &[f32], other: &[f32]) -> f32 {
-    let (ones, one) = one.as_chunks::<16>();
-    let (others, other) = other.as_chunks::<16>();
-    let mut sums = [0.0; 16];
-    for (one, other) in ones.iter().zip(others) {
-        for lane in 0..16 {
-            sums[lane] += one[lane] * other[lane];
-        }
-    }
-    let rest: f32 = one.iter().zip(other).map(|(one, other)| one * other).sum();
-    sums.iter().sum::<f32>() + rest
-}
-
-fn sparse_dot(query: &[f32], row: SparseRow<'_>) -> f32 {
-    let products = row
-        .entries()
-        .filter_map(|(index, value)| Some(query.get(index as usize)? * value));
-    products.sum()
 }
 
 /// What a thread compares next.
@@ -284,7 +180,8 @@ impl RowFeed {
 
 /// A thread that compares.
 struct Comparer<'a> {
-    prepared: &'a Prepared,
+    /// Made ready for many comparisons.
+    queries: &'a RowVectors,
     decoder: &'a Decoder,
     best: Vec<Best>,
     /// The row that is left out.
@@ -301,8 +198,14 @@ impl Comparer<'_> {
         }
         let best = &mut self.best;
         let take = &mut |query: usize, score| best[query].add(Neighbour { row, score });
-        self.prepared
-            .compare(vector, self.decoder, &mut self.room, take);
+        let vector = match self.decoder {
+            Decoder::Floats => vector,
+            decoder => {
+                self.room.clear();
+                vector.rewritten(&mut self.room, |stored, out| decoder.decode(stored, out))
+            }
+        };
+        vector.compare(self.queries, take);
     }
 
     fn stripe(&mut self, stripe: &Stripe) -> Result<()> {
@@ -358,7 +261,10 @@ pub(super) fn nearest(
     besides: Option<u64>,
     read: impl FnOnce(&mut RowFeed) -> Result<()>,
 ) -> Result<(Vec<Vec<Neighbour>>, u64)> {
-    let prepared = Prepared::of(queries)?;
+    if let RowVectors::Several(_) = queries {
+        return Err(Error::internal("queries of several kinds of vectors"));
+    }
+    let prepared = queries.as_queries();
     let threads = usable_cores();
     let (sender, receiver) = bounded::<SearchWork>(2 * threads);
     let (done, emptied) = bounded::<Batch>(3 * threads);
@@ -368,7 +274,7 @@ pub(super) fn nearest(
         for _ in 0..threads {
             let (receiver, done) = (receiver.clone(), done.clone());
             let comparer = Comparer {
-                prepared: &prepared,
+                queries: &prepared,
                 decoder,
                 best: (0..queries.len()).map(|_| Best::new(most)).collect(),
                 besides,
@@ -426,17 +332,5 @@ mod tests {
         rows.sort_by(order);
         let rows: Vec<u64> = rows.iter().map(|one| one.row).collect();
         assert_eq!(rows, [3, 7, 9]);
-    }
-
-    #[test]
-    fn products_are_summed_whatever_the_width() {
-        for width in [0, 1, 15, 16, 17, 48, 61] {
-            let numbers: Vec<f32> = (0..width).map(|it| it as f32).collect();
-            let expected: f32 = numbers.iter().map(|it| it * it).sum();
-            assert!(
-                (dot(&numbers, &numbers) - expected).abs() <= expected * 1e-6,
-                "{width}"
-            );
-        }
     }
 }

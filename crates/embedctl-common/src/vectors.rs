@@ -201,6 +201,31 @@ impl RowVectors {
         }
     }
 
+    /// These rows as queries that rows are [compared with](RowVector::compare): dense vectors of length 1, and sparse ones in
+    /// full.
+    #[must_use]
+    pub fn as_queries(&self) -> Self {
+        match self {
+            Self::Dense { width, values } => {
+                let mut values = values.clone();
+                for query in values.chunks_exact_mut((*width).max(1)) {
+                    let length = dot(query, query).sqrt();
+                    let scale = if length > 0.0 { length.recip() } else { 0.0 };
+                    query.iter_mut().for_each(|number| *number *= scale);
+                }
+                Self::in_full(*width, values)
+            }
+            Self::Sparse(rows) => {
+                let last = rows.indices().iter().max();
+                let width = last.map_or(1, |last| *last as usize + 1);
+                let full = self.iter().flat_map(|query| query.in_full(width));
+                Self::in_full(width, full.collect())
+            }
+            Self::Multi(_) => self.clone(),
+            Self::Several(kinds) => Self::Several(kinds.iter().map(Self::as_queries).collect()),
+        }
+    }
+
     /// Leaves none.
     pub fn clear(&mut self) {
         match self {
@@ -361,6 +386,56 @@ impl<'a> RowVector<'a> {
         }
     }
 
+    /// The row with other numbers: each of its vectors as `write` appends it to `room`, which is empty; sparse ones stay as
+    /// they are, and so do those of several kinds.
+    pub fn rewritten<'r>(
+        self,
+        room: &'r mut Vec<f32>,
+        write: impl Fn(&[f32], &mut Vec<f32>),
+    ) -> RowVector<'r>
+    where
+        'a: 'r,
+    {
+        match self {
+            Self::Dense(values) => {
+                write(values, room);
+                RowVector::Dense(room)
+            }
+            Self::Multi(row) => {
+                row.vectors().for_each(|vector| write(vector, room));
+                let width = room.len().checked_div(row.len()).unwrap_or(row.width);
+                RowVector::of_tokens(width, room)
+            }
+            Self::Sparse(_) | Self::Several(_) => self,
+        }
+    }
+
+    /// Hands over how near the row is to each of `queries`, which are [made ready](RowVectors::as_queries), with the query's
+    /// number: the cosine of dense vectors, the dot product of sparse ones, and of vectors of tokens the sum of the greatest
+    /// dot product of each of the query's (`MaxSim`). Nothing where they are of another form or width.
+    pub fn compare(self, queries: &RowVectors, take: &mut dyn FnMut(usize, f32)) {
+        match (self, queries) {
+            (Self::Dense(row), RowVectors::Dense { width, values }) if row.len() == *width => {
+                let length = dot(row, row).sqrt();
+                let scale = if length == 0.0 { 0.0 } else { length.recip() };
+                for (number, query) in values.chunks_exact((*width).max(1)).enumerate() {
+                    take(number, dot(query, row) * scale);
+                }
+            }
+            (Self::Sparse(row), RowVectors::Dense { width, values }) => {
+                for (number, query) in values.chunks_exact((*width).max(1)).enumerate() {
+                    take(number, row.dot(query));
+                }
+            }
+            (Self::Multi(row), RowVectors::Multi(queries)) => {
+                for (number, query) in queries.iter().enumerate() {
+                    take(number, row.max_sim(query));
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// The vectors of both rows side by side, component by component: sparse ones over the union of their entries, those of
     /// tokens one after another, and vectors in full as far as the shorter one goes. `None` where they have other forms, or
     /// other numbers of tokens.
@@ -469,9 +544,79 @@ impl<'a> RowVector<'a> {
     }
 }
 
+/// The dot product, in sixteen sums, which a processor adds side by side.
+fn dot(one: &[f32], other: &[f32]) -> f32 {
+    let (ones, one) = one.as_chunks::<16>();
+    let (others, other) = other.as_chunks::<16>();
+    let mut sums = [0.0; 16];
+    for (one, other) in ones.iter().zip(others) {
+        for lane in 0..16 {
+            sums[lane] += one[lane] * other[lane];
+        }
+    }
+    let rest: f32 = one.iter().zip(other).map(|(one, other)| one * other).sum();
+    sums.iter().sum::<f32>() + rest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn products_are_summed_whatever_the_width() {
+        for width in [0, 1, 15, 16, 17, 48, 61] {
+            let numbers: Vec<f32> = (0..width).map(|it| it as f32).collect();
+            let expected: f32 = numbers.iter().map(|it| it * it).sum();
+            assert!(
+                (dot(&numbers, &numbers) - expected).abs() <= expected * 1e-6,
+                "{width}"
+            );
+        }
+    }
+
+    #[test]
+    fn rows_are_compared_with_queries_of_their_form() {
+        let scores = |row: RowVector<'_>, queries: &RowVectors| {
+            let mut scores = Vec::new();
+            row.compare(&queries.as_queries(), &mut |query, score| {
+                scores.push((query, score));
+            });
+            scores
+        };
+        let dense = RowVectors::in_full(2, vec![3.0, 4.0, 0.0, 0.0]);
+        assert_eq!(
+            scores(RowVector::Dense(&[0.0, 2.0]), &dense),
+            [(0, 0.8), (1, 0.0)]
+        );
+        let mut sparse = SparseRows::default();
+        sparse.push_entries([(1, 2.0), (3, 4.0)]);
+        sparse.push_entries([]);
+        let row = RowVector::of_entries(&[0, 3, 9], &[1.0, 0.5, 7.0]);
+        let sparse = RowVectors::Sparse(sparse);
+        assert_eq!(scores(row, &sparse), [(0, 2.0), (1, 0.0)]);
+        let empty = RowVectors::Sparse(SparseRows::default());
+        assert_eq!(scores(row, &empty), []);
+        let mut multi = MultiRows::new(2);
+        multi.push(&[1.0, 0.0, 0.0, 2.0]);
+        let row = RowVector::of_tokens(2, &[0.5, 0.5, 0.25, 1.0]);
+        assert_eq!(scores(row, &RowVectors::Multi(multi.clone())), [(0, 2.5)]);
+        // A text without a token is near nothing.
+        let nothing = scores(RowVector::of_tokens(2, &[]), &RowVectors::Multi(multi));
+        assert!(nothing[0].1.is_nan());
+        assert_eq!(scores(RowVector::Dense(&[1.0]), &empty), []);
+    }
+
+    #[test]
+    fn a_row_is_rewritten_vector_by_vector() {
+        let twice = |vector: &[f32], out: &mut Vec<f32>| {
+            vector.iter().for_each(|number| out.extend([*number; 2]));
+        };
+        let mut room = Vec::new();
+        let row = RowVector::of_tokens(1, &[1.0, 2.0]).rewritten(&mut room, twice);
+        assert_eq!(row, RowVector::of_tokens(2, &[1.0, 1.0, 2.0, 2.0]));
+        let sparse = RowVector::of_entries(&[4], &[1.0]);
+        assert_eq!(sparse.rewritten(&mut Vec::new(), twice), sparse);
+    }
 
     #[test]
     fn rows_are_kept_apart_and_compared_over_the_union_of_their_entries() {

@@ -1,5 +1,7 @@
 //! Vectors of tokens.
 
+use super::dot;
+
 /// The vectors of a row's tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct MultiRow<'a> {
@@ -13,6 +15,16 @@ impl<'a> MultiRow<'a> {
     /// The vectors, one after another.
     pub fn vectors(&self) -> impl Iterator<Item = &'a [f32]> + use<'a> {
         self.values.chunks_exact(self.width.max(1))
+    }
+
+    /// The sum over the vectors of `query` of the greatest dot product with one of these; NaN where there is none.
+    #[must_use]
+    pub fn max_sim(&self, query: MultiRow<'_>) -> f32 {
+        let greatest = |token: &[f32]| {
+            let scores = self.vectors().map(|own| dot(token, own));
+            scores.fold(f32::NAN, f32::max)
+        };
+        query.vectors().map(greatest).sum()
     }
 
     /// How many there are.

@@ -19,6 +19,14 @@ pub struct SparseRows {
 }
 
 impl SparseRow<'_> {
+    /// The dot product with a vector in full; entries beyond it count as zero.
+    #[must_use]
+    pub fn dot(&self, full: &[f32]) -> f32 {
+        let entries = self.entries();
+        let products = entries.filter_map(|(index, value)| Some(full.get(index as usize)? * value));
+        products.sum()
+    }
+
     /// The entries, by ascending index.
     pub fn entries(&self) -> impl Iterator<Item = (u32, f32)> + '_ {
         self.indices
