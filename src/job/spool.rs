@@ -13,21 +13,19 @@ use crate::atomic;
 use crate::error::{Error, Place, Result};
 use crate::input::ArrowBatches;
 use crate::output::fault::{io_cause, write_error};
-use crate::output::{Finish, SelfHashed, VectorWriter, proof};
+use crate::output::{Finish, SelfHashed, VectorWriter, column_of, proof, rows_of};
 use crate::record::{Origin, RowRef, RowVectors, Rows};
 use crate::setting::RESUME;
 use crate::stage::Clock;
 use crate::storage::Readable;
 use crate::threads::caught;
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, FixedSizeListArray, Float32Array, ListArray,
-    RecordBatch, StructArray, UInt32Array, UInt64Array,
+    Array, ArrayRef, AsArray, BooleanArray, RecordBatch, StructArray, UInt32Array, UInt64Array,
 };
-use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ipc::writer::FileWriter;
-use embedctl_common::vectors::{MultiRows, SparseRow, SparseRows};
 
 /// Key of the file's metadata that holds its provenance.
 const PROVENANCE: &str = "embedctl";
@@ -85,43 +83,27 @@ impl Spool {
     }
 }
 
-/// The vector's column; of sparse ones and of several kinds its metadata tell their width in full.
+/// The vectors' column; of sparse ones and of several kinds its metadata tell their width in full.
 fn vector_field(dimensions: usize, form: &RowVectors) -> Result<Field> {
-    if let RowVectors::Several(kinds) = form {
-        let fields = kinds.iter().enumerate().map(|(place, kind)| {
-            let width = match kind {
-                RowVectors::Dense { width, .. } => *width,
-                RowVectors::Multi(rows) => rows.width(),
-                RowVectors::Sparse(_) | RowVectors::Several(_) => dimensions,
-            };
-            Ok(vector_field(width, kind)?.with_name(place.to_string()))
-        });
-        let fields = fields.collect::<Result<Vec<Field>>>()?;
-        let kind = DataType::Struct(fields.into());
-        let several = HashMap::from([(SEVERAL.to_owned(), dimensions.to_string())]);
-        return Ok(Field::new("vector", kind, false).with_metadata(several));
-    }
-    if let RowVectors::Sparse(_) = form {
-        let parts = vec![
-            Field::new(
-                "indices",
-                DataType::List(list_item(DataType::UInt32)),
-                false,
-            ),
-            Field::new("values", DataType::List(item()), false),
-        ];
-        let kind = DataType::Struct(parts.into());
-        let width = HashMap::from([(WIDTH.to_owned(), dimensions.to_string())]);
-        return Ok(Field::new("vector", kind, false).with_metadata(width));
-    }
-    let width = i32::try_from(dimensions)
-        .map_err(|_| Error::internal(format!("vectors of {dimensions} dimensions")))?;
-    let kind = DataType::FixedSizeList(item(), width);
-    if let RowVectors::Multi(_) = form {
-        let kind = DataType::List(list_item(kind));
-        return Ok(Field::new("vector", kind, false));
-    }
-    Ok(Field::new("vector", kind, false))
+    let (kind, key) = match form {
+        RowVectors::Several(kinds) => {
+            let fields = kinds.iter().enumerate().map(|(place, kind)| {
+                let own = vector_field(kind.width().unwrap_or(dimensions), kind)?;
+                Ok(own.with_name(place.to_string()))
+            });
+            let fields = fields.collect::<Result<Vec<Field>>>()?;
+            (DataType::Struct(fields.into()), Some(SEVERAL))
+        }
+        one => {
+            let kind = column_of(one.same())?.data_type().clone();
+            (kind, one.width().is_none().then_some(WIDTH))
+        }
+    };
+    let field = Field::new("vector", kind, false);
+    Ok(match key {
+        Some(key) => field.with_metadata(HashMap::from([(key.to_owned(), dimensions.to_string())])),
+        None => field,
+    })
 }
 
 /// Key of the metadata of a column of several kinds: how wide those of the first are.
@@ -147,110 +129,39 @@ fn schema(columns: &Schema, dimensions: usize, form: &RowVectors) -> Result<Sche
     Ok(Arc::new(Schema::new(fields)))
 }
 
-fn item() -> Arc<Field> {
-    list_item(DataType::Float32)
-}
-
-fn list_item(kind: DataType) -> Arc<Field> {
-    Arc::new(Field::new_list_field(kind, false))
+fn aside(error: ArrowError) -> Error {
+    Error::internal(format!("rows aside: {error}"))
 }
 
 /// Vectors as a column of that type.
-fn vector_column(vectors: RowVectors, kind: &DataType) -> Result<ArrayRef, ArrowError> {
+fn vector_column(vectors: RowVectors, kind: &DataType) -> Result<ArrayRef> {
     match (vectors, kind) {
-        (RowVectors::Dense { values, .. }, DataType::FixedSizeList(_, width)) => {
-            let values = Float32Array::new(ScalarBuffer::from(values), None);
-            let list = FixedSizeListArray::try_new(item(), *width, Arc::new(values), None)?;
-            Ok(Arc::new(list))
-        }
         (RowVectors::Several(kinds), DataType::Struct(fields)) => {
             let columns = kinds.into_iter().zip(fields);
             let columns = columns.map(|(kind, field)| vector_column(kind, field.data_type()));
-            let columns = columns.collect::<Result<_, _>>()?;
-            Ok(Arc::new(StructArray::try_new(
-                fields.clone(),
-                columns,
-                None,
-            )?))
+            let columns = columns.collect::<Result<_>>()?;
+            let column = StructArray::try_new(fields.clone(), columns, None);
+            Ok(Arc::new(column.map_err(aside)?))
         }
-        (RowVectors::Sparse(rows), DataType::Struct(parts)) => {
-            let (indices, values, ends) = rows.into_parts();
-            let starts = std::iter::once(0).chain(ends.iter().copied());
-            let offsets =
-                OffsetBuffer::from_lengths(starts.zip(&ends).map(|(start, end)| end - start));
-            let indices: ArrayRef = Arc::new(UInt32Array::from(indices));
-            let values: ArrayRef = Arc::new(Float32Array::from(values));
-            let list = |item: Arc<Field>, items: ArrayRef| {
-                let list = ListArray::try_new(item, offsets.clone(), items, None)?;
-                Ok::<_, ArrowError>(Arc::new(list) as ArrayRef)
-            };
-            let indices = list(list_item(DataType::UInt32), indices)?;
-            let values = list(item(), values)?;
-            let array = StructArray::try_new(parts.clone(), vec![indices, values], None)?;
-            Ok(Arc::new(array))
-        }
-        (RowVectors::Multi(rows), DataType::List(vector)) => {
-            let lengths: Vec<usize> = rows.lengths().collect();
-            let offsets = OffsetBuffer::from_lengths(lengths);
-            let (values, _) = rows.into_parts();
-            let DataType::FixedSizeList(_, width) = vector.data_type() else {
-                return Err(ArrowError::SchemaError("vectors of another form".into()));
-            };
-            let values = Arc::new(Float32Array::new(ScalarBuffer::from(values), None));
-            let vectors = FixedSizeListArray::try_new(item(), *width, values, None)?;
-            let list = ListArray::try_new(Arc::clone(vector), offsets, Arc::new(vectors), None)?;
-            Ok(Arc::new(list))
-        }
-        _ => Err(ArrowError::SchemaError("vectors of another form".into())),
+        (one, _) => column_of(one),
     }
 }
 
 /// Vectors that were written as a column, and their width in full.
 fn vectors_of(column: &ArrayRef, field: &Field) -> Option<(RowVectors, usize)> {
-    if let Some(lists) = column.as_any().downcast_ref::<FixedSizeListArray>() {
-        let values = lists.values().as_any().downcast_ref::<Float32Array>()?;
-        let width = usize::try_from(lists.value_length()).ok()?;
-        let values = values.values().to_vec();
-        return Some((RowVectors::Dense { width, values }, width));
-    }
-    if let Some(lists) = column.as_list_opt::<i32>() {
-        let vectors = lists.values().as_fixed_size_list_opt()?;
-        let width = usize::try_from(vectors.value_length()).ok()?;
-        let values = vectors.values().as_any().downcast_ref::<Float32Array>()?;
-        let values = values.values();
-        let mut rows = MultiRows::new(width);
-        for ends in lists.value_offsets().windows(2) {
-            let (start, end) = (
-                usize::try_from(ends[0]).ok()?,
-                usize::try_from(ends[1]).ok()?,
-            );
-            rows.push(values.get(start * width..end * width)?);
-        }
-        return Some((RowVectors::Multi(rows), width));
-    }
-    let parts = column.as_any().downcast_ref::<StructArray>()?;
-    if let Some(width) = field.metadata().get(SEVERAL) {
+    let stated = |key: &str| field.metadata().get(key)?.parse().ok();
+    if field.metadata().contains_key(SEVERAL) {
+        let parts = column.as_struct_opt()?;
         let kinds = parts.columns().iter().zip(parts.fields());
         let kinds = kinds.map(|(column, field)| Some(vectors_of(column, field)?.0));
-        let kinds = kinds.collect::<Option<_>>()?;
-        return Some((RowVectors::Several(kinds), width.parse().ok()?));
+        return Some((
+            RowVectors::Several(kinds.collect::<Option<_>>()?),
+            stated(SEVERAL)?,
+        ));
     }
-    let width = field.metadata().get(WIDTH)?.parse().ok()?;
-    let [indices, values] = parts.columns() else {
-        return None;
-    };
-    let (indices, values) = (indices.as_list_opt::<i32>()?, values.as_list_opt::<i32>()?);
-    let mut rows = SparseRows::default();
-    for row in 0..parts.len() {
-        let (indices, values) = (indices.value(row), values.value(row));
-        let indices = indices.as_any().downcast_ref::<UInt32Array>()?.values();
-        let values = values.as_any().downcast_ref::<Float32Array>()?.values();
-        if indices.len() != values.len() {
-            return None;
-        }
-        rows.push(SparseRow { indices, values });
-    }
-    Some((RowVectors::Sparse(rows), width))
+    let rows = rows_of(column)?;
+    let width = rows.width().or_else(|| stated(WIDTH))?;
+    Some((rows, width))
 }
 
 impl VectorWriter for Spool {
@@ -265,7 +176,7 @@ impl VectorWriter for Spool {
         } = rows;
         let schema = schema(&columns.schema(), self.dimensions, &self.form)?;
         let kind = schema.field(schema.fields().len() - 1).data_type();
-        let vectors = vector_column(vectors, kind);
+        let vectors = vector_column(vectors, kind)?;
         let mut arrays: Vec<ArrayRef> = columns.columns().to_vec();
         arrays.extend([
             Arc::new(UInt32Array::from_iter_values(
@@ -283,11 +194,8 @@ impl VectorWriter for Spool {
             Arc::new(UInt32Array::from_iter_values(refs.iter().map(|it| it.part))),
         ]);
         arrays.push(Arc::new(BooleanArray::from(marks)));
-        let batch = vectors.and_then(|vectors| {
-            arrays.push(vectors);
-            RecordBatch::try_new(schema, arrays)
-        });
-        let batch = batch.map_err(|error| Error::internal(format!("rows aside: {error}")))?;
+        arrays.push(vectors);
+        let batch = RecordBatch::try_new(schema, arrays).map_err(aside)?;
         let written = self.open(&columns.schema())?.write(&batch);
         written.map_err(|error| self.failed(&error))
     }

@@ -16,9 +16,11 @@ mod row_texts;
 #[path = "output_tests/mod.rs"]
 pub(crate) mod tests;
 
+pub use crate::vectors::columns::rows_of;
 pub use crate::vectors::{MatrixRows, StoredVector, TakeVector};
 pub use crate::writing::background::BackgroundWriter;
 pub use crate::writing::calibration::Calibration;
+pub use crate::writing::encoding::column_of;
 pub use crate::writing::format::{Compression, OutputFacts, OutputFormat, RowTexts, VectorShape};
 pub use crate::writing::layout::OutputNames;
 pub use crate::writing::options::{Destination, OutputOptions, RunOutput, VectorType};

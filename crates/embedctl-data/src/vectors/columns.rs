@@ -214,6 +214,27 @@ impl<'a> ArrowVectors<'a> {
     }
 }
 
+/// The vectors of a column that [`column_of`](crate::output::column_of) made; `None` where it holds others.
+#[must_use]
+pub fn rows_of(column: &ArrayRef) -> Option<RowVectors> {
+    let width = |vector: &DataType| match vector {
+        DataType::FixedSizeList(_, width) => usize::try_from(*width).ok(),
+        _ => None,
+    };
+    let form = match column.data_type() {
+        DataType::List(vector) => RowForm::Tokens(width(vector.data_type())?),
+        // How wide they are in full is not told here.
+        parts if is_sparse(parts) => RowForm::of_kind(VectorKind::Sparse, usize::MAX),
+        vector => RowForm::Dense(vec![width(vector)?]),
+    };
+    let vectors = ArrowVectors::of_form(column, &form)?;
+    let mut rows = form.no_rows();
+    for row in 0..column.len() {
+        vectors.push(row, form.width(), &mut rows)?;
+    }
+    Some(rows)
+}
+
 /// What `take` makes of the entries of a row; `None` where it is null, or its parts are none of a sparse vector.
 fn entries<T>(parts: &StructArray, row: usize, take: impl FnOnce(SparseRow<'_>) -> T) -> Option<T> {
     if parts.is_null(row) {

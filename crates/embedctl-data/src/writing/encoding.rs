@@ -3,6 +3,8 @@
 
 mod arrays;
 
+pub use arrays::column_of;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

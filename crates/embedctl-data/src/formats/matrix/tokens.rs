@@ -1,17 +1,15 @@
 //! Rows of tokens' vectors, read back from a matrix and the file beside it that says how many each row has.
 
 use std::io::Read;
-use std::sync::Arc;
 
 use super::{BATCH_ROWS, MatrixOutput, batch_of, vectors};
 use crate::vectors::{TakeBatch, array, ended, failed, in_order, no_such_vectors, unreadable};
+use crate::writing::encoding::column_of;
 use crate::writing::npy::{HEADER, is_lengths};
 use crate::writing::sidecar::LENGTHS;
-use arrow::array::{Array, FixedSizeListArray, Float32Array, ListArray};
-use arrow::buffer::OffsetBuffer;
-use arrow::datatypes::{DataType, Field};
+use arrow::array::ArrayRef;
 use embedctl_common::error::{Error, Result};
-use embedctl_common::vectors::{Forms, MultiRows, VectorKind};
+use embedctl_common::vectors::{Forms, MultiRows, RowVectors, VectorKind};
 use embedctl_storage::Readable;
 
 /// The rows as a column, batch by batch. `false` where other vectors than those of tokens are wanted, or no file of lengths
@@ -38,7 +36,7 @@ pub(super) fn batches(
             row.clear();
             *left = lengths.next().transpose()?;
             if rows.len() == BATCH_ROWS {
-                take(batch_of(name, column(rows, width)?)?)?;
+                take(batch_of(name, column(rows)?)?)?;
             }
         }
         Ok::<_, Error>(())
@@ -65,7 +63,7 @@ pub(super) fn batches(
     if left.is_some() {
         return Err(unequal());
     }
-    take(batch_of(name, column(&mut rows, width)?)?)?;
+    take(batch_of(name, column(&mut rows)?)?)?;
     Ok(true)
 }
 
@@ -90,19 +88,7 @@ fn lengths(file: &Readable) -> Result<impl Iterator<Item = Result<u64>> + use<>>
 }
 
 /// The rows as a column; none are left.
-fn column(rows: &mut MultiRows, width: usize) -> Result<Arc<ListArray>> {
-    let none = MultiRows::new(width);
-    let rows = std::mem::replace(rows, none);
-    let offsets = OffsetBuffer::from_lengths(rows.lengths());
-    let (values, _) = rows.into_parts();
-    let item = Arc::new(Field::new_list_field(DataType::Float32, false));
-    let size = i32::try_from(width).map_err(|_| Error::internal("vectors beyond Arrow's width"))?;
-    let failed = |error| Error::internal(format!("vectors of tokens as a column: {error}"));
-    let vectors =
-        FixedSizeListArray::try_new(item, size, Arc::new(Float32Array::from(values)), None);
-    let vectors = vectors.map_err(failed)?;
-    let list = Field::new_list_field(vectors.data_type().clone(), false);
-    ListArray::try_new(Arc::new(list), offsets, Arc::new(vectors), None)
-        .map(Arc::new)
-        .map_err(failed)
+fn column(rows: &mut MultiRows) -> Result<ArrayRef> {
+    let none = MultiRows::new(rows.width());
+    column_of(RowVectors::Multi(std::mem::replace(rows, none)))
 }

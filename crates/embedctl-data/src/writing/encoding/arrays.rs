@@ -8,7 +8,8 @@ use super::{VectorEncoding, beyond_f16};
 use crate::record::{RowVectors, Rows};
 use crate::writing::options::VectorType;
 use crate::writing::quantize::{Dtype, Elements};
-use arrow::array::{ArrayRef, FixedSizeListArray, ListArray, make_array};
+use crate::writing::sparse::SparseColumn;
+use arrow::array::{Array, ArrayRef, FixedSizeListArray, Float32Array, ListArray, make_array};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use arrow::error::ArrowError;
@@ -57,22 +58,7 @@ impl VectorEncoding {
     fn token_array(&self, rows: &mut Rows) -> Result<ArrayRef> {
         let nulls = rows.missing.clone();
         let (elements, lengths) = self.encode_tokens(rows)?;
-        let values = elements.into_array();
-        if i32::try_from(lengths.iter().sum::<usize>()).is_err() {
-            return Err(Error::usage(
-                "the rows of a window hold more vectors than Arrow counts in a list",
-            )
-            .with_remedy(format!("choose a smaller {WINDOW}")));
-        }
-        let width = fixed(self.columns[0].width);
-        let list = FixedSizeListArray::try_new(self.item(), width, values, None);
-        let list = list.and_then(|vectors| {
-            let offsets = OffsetBuffer::from_lengths(lengths);
-            ListArray::try_new(self.vector_item(), offsets, Arc::new(vectors), nulls)
-        });
-        let list = list
-            .map_err(|error| Error::internal(format!("vectors of tokens as a column: {error}")))?;
-        Ok(Arc::new(list))
+        token_lists(elements.into_array(), self.columns[0].width, lengths, nulls)
     }
 
     /// The type of a column of lists of vectors.
@@ -154,6 +140,57 @@ impl VectorEncoding {
                 list.map_err(|error| Error::internal(format!("vectors as a column: {error}")))
             })
             .collect()
+    }
+}
+
+/// Lists of vectors of `width` elements; `lengths` says how many vectors each row has.
+fn token_lists(
+    elements: ArrayRef,
+    width: usize,
+    lengths: Vec<usize>,
+    nulls: Option<NullBuffer>,
+) -> Result<ArrayRef> {
+    if i32::try_from(lengths.iter().sum::<usize>()).is_err() {
+        return Err(Error::usage(
+            "the rows of a window hold more vectors than Arrow counts in a list",
+        )
+        .with_remedy(format!("choose a smaller {WINDOW}")));
+    }
+    let item = |kind: &DataType| Arc::new(Field::new_list_field(kind.clone(), false));
+    let element = item(elements.data_type());
+    let list = FixedSizeListArray::try_new(element, fixed(width), elements, None);
+    let list = list.and_then(|vectors| {
+        let offsets = OffsetBuffer::from_lengths(lengths);
+        let vector = item(vectors.data_type());
+        ListArray::try_new(vector, offsets, Arc::new(vectors), nulls)
+    });
+    let list =
+        list.map_err(|error| Error::internal(format!("vectors of tokens as a column: {error}")))?;
+    Ok(Arc::new(list))
+}
+
+/// Vectors of one form as a column of float32: lists of one length, structures of indices and values, or lists of vectors.
+///
+/// # Errors
+/// If they are of several forms, or more than Arrow counts in a list.
+pub fn column_of(vectors: RowVectors) -> Result<ArrayRef> {
+    match vectors {
+        RowVectors::Dense { width, values } => {
+            let values = Float32Array::from(values);
+            let item = Field::new_list_field(DataType::Float32, false);
+            let list =
+                FixedSizeListArray::try_new(Arc::new(item), fixed(width), Arc::new(values), None);
+            let list =
+                list.map_err(|error| Error::internal(format!("vectors as a column: {error}")))?;
+            Ok(Arc::new(list))
+        }
+        RowVectors::Sparse(rows) => SparseColumn { terms: None }.array(rows, None),
+        RowVectors::Multi(rows) => {
+            let (width, lengths) = (rows.width(), rows.lengths().collect());
+            let values = Float32Array::from(rows.into_parts().0);
+            token_lists(Arc::new(values), width, lengths, None)
+        }
+        RowVectors::Several(_) => Err(Error::internal("one column for vectors of several forms")),
     }
 }
 
