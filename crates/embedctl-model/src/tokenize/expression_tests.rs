@@ -161,7 +161,7 @@ fn a_part_of_a_long_text_is_split_as_the_whole() {
                     side,
                 );
                 for (text, whole) in long.iter().zip(&whole) {
-                    let (part, _) = any.encode(text).unwrap();
+                    let (part, _) = any.encode(text, 0).unwrap();
                     let (part, whole) = (part.get_ids(), whole.get_ids());
                     has_cut |= part.len() < whole.len();
                     let same = match side {

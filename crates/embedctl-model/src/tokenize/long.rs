@@ -112,11 +112,12 @@ impl LongTexts {
     }
 
     /// Tokens of `text` without special tokens: all of them, or enough to fill the limit and to show that
-    /// there are more. With the share of its bytes that they come from.
+    /// there are more, and more than `beyond`. With the share of its bytes that they come from.
     ///
     /// # Errors
     /// If the crate fails on the text, or panics.
-    pub(super) fn encode(&self, text: &str) -> Result<(Encoding, f64), Cause> {
+    pub(super) fn encode(&self, text: &str, beyond: usize) -> Result<(Encoding, f64), Cause> {
+        let tokens = self.tokens.max(beyond);
         let mut squeezed = None;
         if text.len() > WHOLE_BYTES
             && let Some(limit) = self.longest_word
@@ -124,13 +125,13 @@ impl LongTexts {
             squeezed = Some(squeeze(text, limit + 1));
         }
         let text = squeezed.as_deref().unwrap_or(text);
-        let mut bytes = WHOLE_BYTES.max(self.tokens.saturating_mul(8));
+        let mut bytes = WHOLE_BYTES.max(tokens.saturating_mul(8));
         loop {
             let part = &text[self.part(text, bytes)];
             let _inside =
                 (part.len() > WHOLE_BYTES).then(|| self.room.enter(part.len() * self.needs));
             let encoding = self.guarded(part, OffsetType::None)?;
-            if part.len() == text.len() || encoding.get_ids().len() > self.tokens {
+            if part.len() == text.len() || encoding.get_ids().len() > tokens {
                 return Ok((encoding, share(part.len(), text.len())));
             }
             bytes = bytes.saturating_mul(2);

@@ -320,11 +320,33 @@ impl TextTokenizer {
         most: usize,
         scratch: &'s mut BertScratch,
     ) -> Result<TextIds<'s>, Cause> {
+        self.encode_by(text, most, 0, scratch)
+    }
+
+    /// As [`TextTokenizer::encode`], on whichever side texts are cut.
+    fn encode_beyond<'s>(
+        &self,
+        text: &str,
+        most: usize,
+        scratch: &'s mut BertScratch,
+    ) -> Result<TextIds<'s>, Cause> {
+        self.encode_by(text, most, most, scratch)
+    }
+
+    /// The token ids of `text`: all of them, or more than `most` where the tokenizer has the fast path, and else more
+    /// than the limit and `beyond`.
+    fn encode_by<'s>(
+        &self,
+        text: &str,
+        most: usize,
+        beyond: usize,
+        scratch: &'s mut BertScratch,
+    ) -> Result<TextIds<'s>, Cause> {
         let bert = self.bert.as_ref();
         let share = match bert.and_then(|bert| bert.encode(text, most, scratch)) {
             Some(read) => share(read, text.len()),
             None => {
-                let (encoding, share) = self.any.encode(text)?;
+                let (encoding, share) = self.any.encode(text, beyond)?;
                 scratch.ids.clear();
                 scratch.ids.extend_from_slice(encoding.get_ids());
                 share
@@ -513,7 +535,7 @@ mod tests {
         let crate_own = &tokenizer.any.tokenizer;
         assert!(crate_own.get_pre_tokenizer().is_none());
         for text in long_texts() {
-            let (part, _) = tokenizer.any.encode(&text).unwrap();
+            let (part, _) = tokenizer.any.encode(&text, 0).unwrap();
             let whole = crate_own.encode_fast(text.as_str(), false).unwrap();
             let kept = whole.len().min(tokenizer.text_tokens);
             assert_eq!(part.get_ids()[..kept], whole.get_ids()[..kept]);

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::TextTokenizer;
+use super::bert::BertScratch;
 use crate::batch::TokenRows;
 use crate::{ModelConfig, PairFrame, Side};
 use embedctl_common::error::Cause;
@@ -30,9 +31,25 @@ impl PairTemplate {
         })
     }
 
-    /// Appends the row of two texts of these tokens; `unread`: tokens of both that are not among them.
-    fn push(&self, [first, second]: [&[u32]; 2], unread: usize, side: Side, rows: &mut TokenRows) {
-        let (kept_first, kept_second) = longest_first(first.len(), second.len(), self.most);
+    /// Whether the number of tokens left of two texts depends on which is longer, and what was read does not tell.
+    fn asks_on(&self, texts: [TextLength; 2]) -> bool {
+        // Of a text that is not whole, more than the limit was read.
+        let beyond = texts.iter().all(|text| text.read > self.most);
+        beyond && !self.most.is_multiple_of(2) && !order_is_known(texts)
+    }
+
+    /// Appends the row of two texts of these tokens, the longer of which has the larger length in `lengths`; `unread`:
+    /// tokens of both that are not among them.
+    fn push(
+        &self,
+        [first, second]: [&[u32]; 2],
+        lengths: [TextLength; 2],
+        unread: usize,
+        side: Side,
+        rows: &mut TokenRows,
+    ) {
+        let [first_length, second_length] = lengths.map(|text| text.read);
+        let (kept_first, kept_second) = longest_first(first_length, second_length, self.most);
         let lost = first.len() - kept_first + second.len() - kept_second + unread;
         let kept = |ids: &'_ [u32], kept: usize| match side {
             Side::Right => 0..kept,
@@ -45,6 +62,31 @@ impl PairTemplate {
             true => rows.push_typed(row, lost),
             false => rows.push(row.map(|(id, _)| id), lost),
         }
+    }
+}
+
+/// How many tokens of a text were read.
+#[derive(Debug, Clone, Copy)]
+struct TextLength {
+    read: usize,
+    /// Whether these are all.
+    is_whole: bool,
+}
+
+impl TextLength {
+    fn of(read: usize, unread: usize) -> Self {
+        Self {
+            read,
+            is_whole: unread == 0,
+        }
+    }
+}
+
+/// Whether the numbers of tokens that were read of two texts compare as those of all their tokens.
+fn order_is_known([first, second]: [TextLength; 2]) -> bool {
+    match first.read > second.read {
+        true => second.is_whole,
+        false => first.is_whole,
     }
 }
 
@@ -104,10 +146,10 @@ impl TextTokenizer {
                 })
             })
             .collect();
-        // More than the limit is enough to know where both texts are cut.
+        // More than the limit tells where both texts are cut, but for an odd token.
         let most = self.needed(pairs.most);
         let tokens = self.in_chunks(firsts.len(), clock, |index, scratch, rows| {
-            let first = self.encode(&self.prompted(firsts[index]), most, scratch)?;
+            let first = self.encode_by(&self.prompted(firsts[index]), most, pairs.most, scratch)?;
             rows.push(first.ids.iter().copied(), first.unread());
             Ok(())
         });
@@ -116,11 +158,41 @@ impl TextTokenizer {
             if let Some(cause) = tokens.refusal(first) {
                 return Err(cause.clone());
             }
-            let second = self.encode(pair(index).second, most, scratch)?;
-            let unread = tokens.lost(first) + second.unread();
-            pairs.push([tokens.get(first), second.ids], unread, self.side, rows);
+            let (first_ids, first_unread) = (tokens.get(first), tokens.lost(first));
+            let second = self.encode_by(pair(index).second, most, pairs.most, scratch)?;
+            let unread = first_unread + second.unread();
+            let mut lengths = [
+                TextLength::of(first_ids.len(), first_unread),
+                TextLength::of(second.ids.len(), second.unread()),
+            ];
+            if pairs.asks_on(lengths) {
+                lengths = self.compared(pair(index), lengths)?;
+            }
+            let ids = [first_ids, second.ids];
+            pairs.push(ids, lengths, unread, self.side, rows);
             Ok(())
         })
+    }
+
+    /// Lengths that compare as those of the two texts do: they are read on until the shorter one ends.
+    fn compared(
+        &self,
+        pair: TextPair<'_>,
+        mut lengths: [TextLength; 2],
+    ) -> Result<[TextLength; 2], Cause> {
+        let texts = [self.prompted(pair.first), pair.second.into()];
+        // Apart from that of the rows, which keeps the ids of the second text.
+        let mut scratch = BertScratch::default();
+        while !order_is_known(lengths) {
+            let most = lengths[0].read.max(lengths[1].read).saturating_mul(2);
+            for (length, text) in lengths.iter_mut().zip(&texts) {
+                if !length.is_whole {
+                    let ids = self.encode_beyond(text, most, &mut scratch)?;
+                    *length = TextLength::of(ids.ids.len(), ids.unread());
+                }
+            }
+        }
+        Ok(lengths)
     }
 }
 
@@ -128,6 +200,71 @@ impl TextTokenizer {
 mod tests {
     use super::*;
     use tokenizers::{Encoding, Token, TruncationParams, TruncationStrategy, truncate_encodings};
+
+    use crate::{Model, ModelOptions, ModelTask, ScoreTask, WeightsPreference};
+
+    /// The rows that the tokenizers crate makes of whole pairs are ours, at every limit, however little of the texts is read.
+    #[test]
+    fn pairs_of_texts_of_any_length_are_cut_as_the_tokenizers_crate_cuts_them() {
+        let mut state = 7_u64;
+        let mut random = |below: usize| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            usize::try_from(state >> 33).unwrap() % below
+        };
+        // WordPiece on its own path and not, and byte-level BPE.
+        for (case, own_path) in [("bert", true), ("bert", false), ("roberta", true)] {
+            for max_length in [5, 6, 9, 12, 18] {
+                let options = ModelOptions {
+                    model: format!("../../fixtures/scores/{case}/model"),
+                    max_length: Some(max_length),
+                    task: ModelTask::Score(ScoreTask {
+                        pairs: true,
+                        ..ScoreTask::default()
+                    }),
+                    ..ModelOptions::default()
+                };
+                let model =
+                    Model::open(&options, WeightsPreference::Checkpoint(|_| Ok(()))).unwrap();
+                let mut ours = TextTokenizer::new(&model, 1).unwrap();
+                if !own_path {
+                    ours.bert = None;
+                }
+                let most = ours.pairs.as_ref().unwrap().most;
+                let mut text = || {
+                    // Some are longer than what the crate is given at first.
+                    let words = match random(8) {
+                        0 => 6000 + random(2),
+                        1 => 20 + random(80),
+                        _ => random(20),
+                    };
+                    let word = ["the", "Ab,", "1"][random(3)];
+                    vec![word; words].join(" ")
+                };
+                let texts: Vec<[String; 2]> = (0..40).map(|_| [text(), text()]).collect();
+                let pairs = texts
+                    .iter()
+                    .map(|[first, second]| TextPair { first, second });
+                let rows = ours.tokenize_pairs(&pairs.collect::<Vec<_>>());
+                for (index, texts) in texts.iter().enumerate() {
+                    let [first, second] = (texts.each_ref())
+                        .map(|text| model.tokenizer.encode_fast(text.as_str(), false).unwrap());
+                    let lengths = [first.len(), second.len()];
+                    let cut = TruncationParams {
+                        max_length: most,
+                        ..TruncationParams::default()
+                    };
+                    let (first, second) = truncate_encodings(first, Some(second), &cut).unwrap();
+                    let second = second.unwrap();
+                    let frame = &ours.pairs.as_ref().unwrap().frame;
+                    let expected = frame.row(first.get_ids(), second.get_ids());
+                    let expected: Vec<u32> = expected.map(|(id, _)| id).collect();
+                    assert_eq!(rows.get(index), expected, "{case}: {lengths:?} to {most}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn both_texts_are_cut_as_the_tokenizers_crate_cuts_them() {
