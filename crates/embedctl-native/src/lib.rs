@@ -149,7 +149,9 @@ pub fn network_notes(folder: &Path, files: &[PathBuf], taken: &[&str]) -> Vec<St
         )
     });
     let direction = architecture.note_on_direction();
-    (found.note.into_iter().chain(direction).chain(unused)).collect()
+    let scaling = architecture.note_on_scaling();
+    let asked = direction.into_iter().chain(scaling);
+    (found.note.into_iter().chain(asked).chain(unused)).collect()
 }
 
 /// The support for the model that this config.json describes: the kinds of products that it runs in, or the

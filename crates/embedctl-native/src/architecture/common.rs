@@ -1,10 +1,10 @@
 //! Settings that several architectures share: sizes, norms, windows and rotary frequencies.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{
     Architecture, AttentionDescription, Embeddings, FeedForward, Layer, MAX_LAYERS, Mixer,
-    NormDescription, NormKind, QueryKeyRows,
+    NormDescription, NormKind, QueryKeyRows, SCALING,
 };
 use crate::kernels::Activation;
 use crate::names::TensorNames;
@@ -300,12 +300,19 @@ pub(super) fn turn_by_type(
     let mut sets = [0; 2];
     for (index, (kind, (theta, default))) in kinds.into_iter().zip(thetas).enumerate() {
         let mut parameters = match given.get(kind) {
+            // Without any parameters the class begins with those of no scaling.
+            None if settings.value("rope_parameters").is_none() => {
+                Map::from_iter([("rope_type".to_owned(), json!("default"))])
+            }
             None | Some(Value::Null) => Map::new(),
             Some(Value::Object(parameters)) => parameters.clone(),
             Some(_) => return Err(settings.unknown("rope_parameters")),
         };
         if index == 0 || scaled_both {
             parameters.extend(scaling.clone());
+        }
+        if drop_unheard_scaling(&mut parameters) && !all.ignored.iter().any(|it| it == SCALING) {
+            all.ignored.push(SCALING.into());
         }
         let shape = RotaryShape {
             head_size: all.attention.head_size,
@@ -320,6 +327,19 @@ pub(super) fn turn_by_type(
         layer.rotary = Some(sets[usize::from(sliding)]);
     }
     Ok(())
+}
+
+/// Drops a scaling that has the older name of its kind, `type`, behind a `rope_type` of none: the class then reads no more
+/// of it than the base. Whether there was one.
+fn drop_unheard_scaling(parameters: &mut Map<String, Value>) -> bool {
+    let none = json!("default");
+    let unheard = |kind: &Value| *kind != none && !kind.is_null();
+    let is_dropped =
+        parameters.get("rope_type") == Some(&none) && parameters.get("type").is_some_and(unheard);
+    if is_dropped {
+        parameters.retain(|name, _| matches!(name.as_str(), "rope_type" | "rope_theta"));
+    }
+    is_dropped
 }
 
 /// `rope_scaling` where it says anything, else `rope_parameters`.

@@ -96,6 +96,9 @@ const MODEL: &[&str] = &["model"];
 /// The setting that asks for attention both ways; few of transformers' classes read it.
 const BOTH_WAYS: &str = "use_bidirectional_attention";
 
+/// The kind of a scaling in its older spelling.
+const SCALING: &str = "rope_scaling.type";
+
 /// Larger heads than any model has.
 const MAX_HEAD: usize = 4096;
 
@@ -280,6 +283,19 @@ impl Architecture {
             base_names: known.base_names,
             own_code,
             ..architecture
+        })
+    }
+
+    /// A note where config.json asks for stretched positions in a spelling that the reference's class overwrites.
+    pub(crate) fn note_on_scaling(&self) -> Option<String> {
+        let is_ignored = self.ignored.iter().any(|name| name == SCALING);
+        is_ignored.then(|| {
+            format!(
+                "config.json asks for stretched positions (\"rope_scaling\" with \"type\"), but transformers' class for the \
+                 model_type {} reads the kind from \"rope_type\" alone: positions are not stretched, as in the reference. \
+                 If the model was trained with them, its vectors are wrong; \"rope_type\" in place of \"type\" stretches them",
+                self.model_type
+            )
         })
     }
 

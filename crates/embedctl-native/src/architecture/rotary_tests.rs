@@ -118,3 +118,30 @@ fn a_rotary_setting_that_is_not_understood_is_refused_by_its_name() {
     }
     assert!(read(qwen(json!({"rope_type": "default", "rope_theta": 5000}))).is_ok());
 }
+
+#[test]
+fn an_older_scaling_that_the_class_overwrites_has_no_effect_and_is_noted() {
+    let old = json!({"type": "linear", "factor": 4.0});
+    for kind in ["modernbert", "modernbert-decoder", "gemma3_text"] {
+        let plain = read(json!({"model_type": kind})).unwrap();
+        let all = read(json!({"model_type": kind, "rope_scaling": old})).unwrap();
+        assert_eq!(all.rotary, plain.rotary, "{kind}");
+        let note = all.note_on_scaling().unwrap();
+        assert!(note.contains("not stretched") && plain.note_on_scaling().is_none());
+        // By its name of today, and where the parameters of each type of layers state no kind, it acts.
+        let new = json!({"rope_type": "linear", "factor": 4.0});
+        let named = read(json!({"model_type": kind, "rope_scaling": new})).unwrap();
+        assert_ne!(named.rotary, plain.rotary, "{kind}");
+        let given = json!({"full_attention": {}, "sliding_attention": {}});
+        let config = json!({"model_type": kind, "rope_parameters": given, "rope_scaling": old});
+        let given = read(config).unwrap();
+        assert_eq!(given.rotary, named.rotary, "{kind}");
+        assert!(named.note_on_scaling().is_none() && given.note_on_scaling().is_none());
+    }
+    // Elsewhere both names are read.
+    let llama = |kind: &str| {
+        let scaling = json!({kind: "linear", "factor": 4.0});
+        read(json!({"model_type": "llama", "rope_scaling": scaling})).unwrap()
+    };
+    assert_eq!(llama("type"), llama("rope_type"));
+}
