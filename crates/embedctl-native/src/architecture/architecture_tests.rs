@@ -247,3 +247,31 @@ fn nomics_own_settings_must_say_what_the_class_takes_for_granted() {
     other["rotary_emb_base"] = json!(10000);
     assert!(refusal(other).contains("rotary_emb_base"));
 }
+
+#[test]
+fn t5s_activation_and_gate_are_those_that_stand_beside_their_name() {
+    let of = |extra: Value| {
+        let mut config = json!({"model_type": "t5"});
+        config
+            .as_object_mut()
+            .unwrap()
+            .extend(extra.as_object().unwrap().clone());
+        let read = read(config).unwrap().feed_forward;
+        (read.gated, read.activation)
+    };
+    use crate::kernels::Activation::{Gelu, GeluTanh, Relu, Silu};
+    let gated = "gated-gelu";
+    assert_eq!(of(json!({})), (false, Relu));
+    assert_eq!(of(json!({"feed_forward_proj": gated})), (true, GeluTanh));
+    let own = json!({"feed_forward_proj": gated, "dense_act_fn": "gelu", "is_gated_act": false});
+    assert_eq!(of(own), (false, Gelu));
+    assert_eq!(
+        of(json!({"dense_act_fn": "silu", "is_gated_act": true})),
+        (true, Silu)
+    );
+    assert_eq!(
+        of(json!({"feed_forward_proj": gated, "is_gated_act": null})),
+        (false, GeluTanh)
+    );
+    assert!(refusal(json!({"model_type": "t5", "dense_act_fn": null})).contains("dense_act_fn"));
+}

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::common::{activation_named, base, epsilon};
+use super::common::{activation, activation_named, base, epsilon};
 use super::{Architecture, KnownType, NormDescription, NormKind, PositionBias};
 use crate::kernels::Activation;
 use crate::names::{T5, T5_BASE, TensorNames};
@@ -91,10 +91,14 @@ fn t5(
         None => (false, word),
         Some(_) => return Err(settings.unknown("feed_forward_proj")),
     };
-    // Written beside `feed_forward_proj`, which decides.
-    settings.value("dense_act_fn");
-    settings.value("is_gated_act");
+    // What is written beside `feed_forward_proj` is set behind it. Null is no gate, and no activation.
+    let gated = settings.flag("is_gated_act", gated && !settings.states("is_gated_act"))?;
+    let own = settings.value("dense_act_fn").is_some();
+    if settings.states("dense_act_fn") && !own {
+        return Err(settings.unknown("dense_act_fn"));
+    }
     all.feed_forward.activation = match word {
+        _ if own => activation(settings, "dense_act_fn", "")?,
         "gated-gelu" => Activation::GeluTanh,
         _ => activation_named(name).ok_or_else(|| settings.unknown("feed_forward_proj"))?,
     };
