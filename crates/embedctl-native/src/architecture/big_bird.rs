@@ -8,7 +8,8 @@ use super::{Architecture, KnownType, LearnedPositions};
 use crate::names;
 use crate::settings::{ConfigSettings, Supported};
 
-pub(super) const TYPES: &[KnownType] = &[KnownType::new("big_bird", &["bert"], big_bird)];
+pub(super) const TYPES: &[KnownType] =
+    &[KnownType::new("big_bird", &["bert"], big_bird).always_masked()];
 
 fn big_bird(settings: &ConfigSettings) -> Supported<Architecture> {
     let mut all = base(

@@ -8,7 +8,8 @@ use super::{Architecture, Disentangled, KnownType, LearnedPositions};
 use crate::names::{BASE, TensorNames};
 use crate::settings::{ConfigSettings, Supported};
 
-pub(super) const TYPES: &[KnownType] = &[KnownType::new("deberta", &["deberta"], deberta)];
+pub(super) const TYPES: &[KnownType] =
+    &[KnownType::new("deberta", &["deberta"], deberta).always_masked()];
 
 static DEBERTA: TensorNames = TensorNames {
     query_key_value: &[&["attention.self.in_proj"]],

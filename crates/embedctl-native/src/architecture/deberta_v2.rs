@@ -7,7 +7,8 @@ use super::{Architecture, Disentangled, KnownType, LearnedPositions};
 use crate::names::{BASE, TensorNames};
 use crate::settings::{ConfigSettings, Supported};
 
-pub(super) const TYPES: &[KnownType] = &[KnownType::new("deberta-v2", &["deberta"], deberta_v2)];
+pub(super) const TYPES: &[KnownType] =
+    &[KnownType::new("deberta-v2", &["deberta"], deberta_v2).always_masked()];
 
 static DEBERTA_V2: TensorNames = TensorNames {
     query_key_value: &[&[

@@ -134,3 +134,48 @@ fn decoders_of_encoders_classes_look_back_unless_their_mask_is_told_not_to() {
         assert!(all.layers.iter().all(|layer| !layer.causal), "{kind}");
     }
 }
+
+/// Types whose attention is never left without a mask.
+const ALWAYS_MASKED: [&str; 7] = [
+    "big_bird",
+    "deberta",
+    "deberta-v2",
+    "longformer",
+    "luke",
+    "mpnet",
+    "roformer",
+];
+
+#[test]
+fn an_encoder_that_is_to_be_causal_is_refused_where_batches_differ() {
+    let mut refused = 0;
+    for kind in types() {
+        let Ok(plain) = read(json!({"model_type": kind})) else {
+            continue; // a type that has no defaults
+        };
+        if plain.own_code || plain.layers.iter().any(|layer| layer.causal) {
+            continue;
+        }
+        for same in [json!(false), Value::Null] {
+            let all = read(json!({"model_type": kind, "is_causal": same})).unwrap();
+            assert_eq!(all, plain, "{kind}");
+        }
+        let asked = read(json!({"model_type": kind, "is_causal": true}));
+        if ALWAYS_MASKED.contains(&&kind[..]) {
+            assert_eq!(asked.unwrap().layers, plain.layers, "{kind}");
+            continue;
+        }
+        let reason = asked.unwrap_err().reason;
+        assert!(reason.contains("no one meaning"), "{kind}: {reason}");
+        refused += 1;
+    }
+    assert!(refused >= 15, "{refused}");
+    let decoder = json!({"model_type": "bert", "is_decoder": true, "is_causal": true});
+    assert!(
+        read(decoder)
+            .unwrap()
+            .layers
+            .iter()
+            .all(|layer| layer.causal)
+    );
+}

@@ -5,7 +5,8 @@ use super::{Architecture, KnownType, LearnedPositions};
 use crate::names;
 use crate::settings::{ConfigSettings, Supported};
 
-pub(super) const TYPES: &[KnownType] = &[KnownType::new("longformer", &["longformer"], longformer)];
+pub(super) const TYPES: &[KnownType] =
+    &[KnownType::new("longformer", &["longformer"], longformer).always_masked()];
 
 fn longformer(settings: &ConfigSettings) -> Supported<Architecture> {
     let mut all = base(

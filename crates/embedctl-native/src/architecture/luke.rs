@@ -6,7 +6,7 @@ use super::{Architecture, KnownType};
 use crate::names;
 use crate::settings::{ConfigSettings, Supported};
 
-pub(super) const TYPES: &[KnownType] = &[KnownType::new("luke", &["luke"], luke)];
+pub(super) const TYPES: &[KnownType] = &[KnownType::new("luke", &["luke"], luke).always_masked()];
 
 fn luke(settings: &ConfigSettings) -> Supported<Architecture> {
     for unread in [

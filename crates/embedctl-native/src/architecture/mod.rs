@@ -114,6 +114,9 @@ pub(crate) struct KnownType {
     pub encoder_of_pair: bool,
     /// Whether the reference is the repositories' own code, since transformers has no class for it.
     pub own_code: bool,
+    /// Whether the class's attention looks where its mask says, in every batch. That of most classes leaves the mask out
+    /// where nothing is padded, and then looks as `is_causal` says.
+    pub always_masked: bool,
 }
 
 impl KnownType {
@@ -128,6 +131,14 @@ impl KnownType {
             base_names,
             encoder_of_pair: false,
             own_code: false,
+            always_masked: false,
+        }
+    }
+
+    const fn always_masked(self) -> Self {
+        Self {
+            always_masked: true,
+            ..self
         }
     }
 
@@ -274,6 +285,9 @@ impl Architecture {
         }
         // The list of keys is that of transformers' classes.
         let own_code = known.own_code || architecture.own_code;
+        if !own_code && !known.always_masked {
+            architecture.check_causal(&settings)?;
+        }
         let class = if own_code { "" } else { model_type.as_str() };
         let mut ignored = settings.finish(class)?;
         ignored.extend(architecture.ignored.iter().cloned());
@@ -284,6 +298,23 @@ impl Architecture {
             own_code,
             ..architecture
         })
+    }
+
+    /// Refuses `is_causal` of an encoder, which its mask does not hear of, but the function for attention without a mask.
+    fn check_causal(&self, settings: &ConfigSettings) -> Supported<()> {
+        let both_ways = self.layers.iter().all(|layer| !layer.causal);
+        let asked = settings
+            .value("is_causal")
+            .filter(|value| **value != json!(false));
+        match asked {
+            Some(Value::Bool(true)) if both_ways => Err(settings.refuse(
+                "the setting \"is_causal\": true has no one meaning for this type: transformers' class looks back alone in a \
+                 batch without padding, and both ways in one with padding; remove the setting to look both ways, as published \
+                 models do",
+            )),
+            Some(Value::Bool(true)) | None => Ok(()),
+            Some(_) => Err(settings.unknown("is_causal")),
+        }
     }
 
     /// A note where config.json asks for stretched positions in a spelling that the reference's class overwrites.

@@ -5,7 +5,8 @@ use super::{Architecture, KnownType, PositionBias};
 use crate::names;
 use crate::settings::{ConfigSettings, Supported};
 
-pub(super) const TYPES: &[KnownType] = &[KnownType::new("mpnet", &["mpnet"], mpnet)];
+pub(super) const TYPES: &[KnownType] =
+    &[KnownType::new("mpnet", &["mpnet"], mpnet).always_masked()];
 
 fn mpnet(settings: &ConfigSettings) -> Supported<Architecture> {
     // Positions are counted behind 1 for any pad_token_id.

@@ -9,7 +9,8 @@ use crate::names;
 use crate::rotary::Rotary;
 use crate::settings::{ConfigSettings, Supported};
 
-pub(super) const TYPES: &[KnownType] = &[KnownType::new("roformer", &["roformer"], roformer)];
+pub(super) const TYPES: &[KnownType] =
+    &[KnownType::new("roformer", &["roformer"], roformer).always_masked()];
 
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 fn roformer(settings: &ConfigSettings) -> Supported<Architecture> {
