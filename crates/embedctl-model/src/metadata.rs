@@ -211,6 +211,11 @@ fn switch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> 
     Value::deserialize(deserializer).map(|value| is_true(&value))
 }
 
+/// The same of a switch that may be left out: null is a statement.
+fn stated_switch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
+    switch(deserializer).map(Some)
+}
+
 /// An entry of `modules.json`.
 #[derive(Debug, Deserialize)]
 pub(super) struct ModuleEntry {
@@ -227,6 +232,8 @@ pub(super) struct TransformerConfig {
     pub model_name: Option<String>,
     #[serde(default)]
     pub architectures: Option<Vec<String>>,
+    /// `None`: the setting is left out. Null is false.
+    #[serde(default, deserialize_with = "stated_switch")]
     pub is_causal: Option<bool>,
     pub max_position_embeddings: Option<i64>,
     pub n_positions: Option<i64>,

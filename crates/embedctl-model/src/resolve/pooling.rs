@@ -328,4 +328,23 @@ mod tests {
         assert_eq!(width(json!({ "hidden_size": 32 })), Some(32));
         assert_eq!(width(json!({})), Some(24));
     }
+
+    #[test]
+    fn a_causal_model_without_modules_pools_its_last_token_unless_it_says_that_it_is_not_causal() {
+        let mode = |causal: Value| {
+            let mut config = json!({"architectures": ["LlamaForCausalLM"], "is_causal": causal});
+            if causal == json!("left out") {
+                config.as_object_mut().unwrap().remove("is_causal");
+            }
+            let transformer = serde_json::from_value(config).unwrap();
+            usual_pooling(&transformer, &ModelOptions::default(), &mut Vec::new()).modes
+        };
+        for causal in [json!("left out"), json!(true)] {
+            assert_eq!(mode(causal), [PoolingMode::LastToken]);
+        }
+        // Null is false in Python.
+        for causal in [json!(false), Value::Null] {
+            assert_eq!(mode(causal), [PoolingMode::Mean]);
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::common::{activation, base, epsilon};
+use super::common::{activation, base, epsilon, is_causal};
 use super::{Architecture, LearnedPositions};
 use crate::names::TensorNames;
 use crate::settings::{ConfigSettings, Supported};
@@ -45,15 +45,19 @@ pub(super) fn bert_with_types(
     after: Option<u32>,
 ) -> Supported<Architecture> {
     let mut all = both_ways_with_types(settings, names, sizes, after)?;
-    look_as_decoder(settings, &mut all)?;
+    look_as_decoder(settings, &mut all, is_causal)?;
     Ok(all)
 }
 
-/// Layers look both ways, or back alone where the settings make the network a decoder.
-pub(super) fn look_as_decoder(settings: &ConfigSettings, all: &mut Architecture) -> Supported<()> {
-    // A decoder's mask alone asks for `is_causal`.
-    let causal = settings.flag("is_causal", true)?;
-    if settings.flag("is_decoder", false)? && causal {
+/// Layers look both ways, or back alone where the settings make the network a decoder. `is_causal` reads whether a decoder
+/// is causal: a decoder's mask alone asks for it.
+pub(super) fn look_as_decoder(
+    settings: &ConfigSettings,
+    all: &mut Architecture,
+    is_causal: fn(&ConfigSettings) -> Supported<bool>,
+) -> Supported<()> {
+    settings.value("is_causal");
+    if settings.flag("is_decoder", false)? && is_causal(settings)? {
         all.layers.iter_mut().for_each(|layer| layer.causal = true);
     }
     Ok(())

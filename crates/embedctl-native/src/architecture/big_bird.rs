@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::bert_like::look_as_decoder;
-use super::common::{activation, base, epsilon, root};
+use super::common::{activation, base, epsilon, is_mask_causal, root};
 use super::{Architecture, KnownType, LearnedPositions};
 use crate::names;
 use crate::settings::{ConfigSettings, Supported};
@@ -39,7 +39,7 @@ fn big_bird(settings: &ConfigSettings) -> Supported<Architecture> {
         "block_sparse" => Some((5 + 2 * random) * block),
         _ => return Err(settings.unknown("attention_type")),
     };
-    look_as_decoder(settings, &mut all)?;
+    look_as_decoder(settings, &mut all, is_mask_causal)?;
     settings.pinned("add_cross_attention", &[json!(false)])?;
     all.feed_forward.width = settings.count("intermediate_size", 3072)?;
     all.feed_forward.activation = activation(settings, "hidden_act", "gelu_new")?;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::common::{base, epsilon, look, no_windows};
+use super::common::{base, epsilon, is_mask_causal, look_ways, no_windows};
 use super::gpt2::PREFIXES;
 use super::{Architecture, KnownType, PositionBias};
 use crate::kernels::Activation;
@@ -56,7 +56,7 @@ fn bloom(settings: &ConfigSettings) -> Supported<Architecture> {
     ] {
         settings.value(unread);
     }
-    look(settings, &mut all, no_windows())?;
+    look_ways(&mut all, is_mask_causal(settings)?, no_windows());
     // The class adds the slope times the key's own position: of later keys that is more, not less.
     let causal = all.layers.iter().all(|layer| layer.causal);
     all.attention.position_bias = Some(match causal {

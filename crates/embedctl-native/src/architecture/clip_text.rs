@@ -1,6 +1,6 @@
 //! CLIP's text tower.
 
-use super::common::{activation, base, epsilon};
+use super::common::{activation, base, epsilon, is_mask_causal};
 use super::{Architecture, KnownType, LearnedPositions};
 use crate::names::{BASE, NormNames, TensorNames};
 use crate::settings::{ConfigSettings, Supported};
@@ -44,7 +44,7 @@ fn clip_text(settings: &ConfigSettings) -> Supported<Architecture> {
     for unread in ["projection_dim", "initializer_factor", "dropout"] {
         settings.value(unread);
     }
-    if !settings.flag("is_causal", true)? {
+    if !is_mask_causal(settings)? {
         return Err(settings.refuse(
             "the setting \"is_causal\": false has no one meaning: transformers' class looks back alone in a batch without \
              padding, and both ways in one with padding; remove the setting to look back alone, as published models do",

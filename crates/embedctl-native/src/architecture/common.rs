@@ -173,9 +173,30 @@ pub(super) fn look(
     all: &mut Architecture,
     windows: impl IntoIterator<Item = Option<usize>>,
 ) -> Supported<()> {
-    let causal = settings.flag("is_causal", true)?;
+    let causal = is_causal(settings)?;
     look_ways(all, causal, windows);
     Ok(())
+}
+
+/// Whether a decoder is causal, of a class whose mask is left out where nothing is padded.
+///
+/// # Errors
+/// If the setting is null: that is no for the mask, and nothing for attention without one.
+pub(super) fn is_causal(settings: &ConfigSettings) -> Supported<bool> {
+    let stated = settings.value("is_causal").is_some();
+    if settings.states("is_causal") && !stated {
+        return Err(settings.refuse(
+            "the setting \"is_causal\": null has no one meaning for this type: transformers' class looks back alone in a \
+             batch without padding, and both ways in one with padding; write false to look both ways in any batch, or remove \
+             the setting to look back alone",
+        ));
+    }
+    settings.flag("is_causal", true)
+}
+
+/// The same of a class that looks where its mask says, in every batch: null is no.
+pub(super) fn is_mask_causal(settings: &ConfigSettings) -> Supported<bool> {
+    settings.flag("is_causal", !settings.states("is_causal"))
 }
 
 /// The same where the class decides whether it is causal.

@@ -179,3 +179,32 @@ fn an_encoder_that_is_to_be_causal_is_refused_where_batches_differ() {
             .all(|layer| layer.causal)
     );
 }
+
+#[test]
+fn null_is_no_direction_but_for_classes_that_always_mask() {
+    for kind in types() {
+        let with = |causal: Value| read(json!({"model_type": kind, "is_causal": causal}));
+        let Ok(plain) = read(json!({"model_type": kind})) else {
+            continue;
+        };
+        if !plain.layers.iter().any(|layer| layer.causal) || kind == "gpt_neo" {
+            continue;
+        }
+        match &kind[..] {
+            "gemma2" | "gptj" | "bloom" => {
+                assert_eq!(with(Value::Null), with(json!(false)), "{kind}");
+            }
+            _ => {
+                let reason = with(Value::Null).unwrap_err().reason;
+                assert!(reason.contains("no one meaning"), "{kind}: {reason}");
+            }
+        }
+    }
+    for kind in ["roformer", "big_bird"] {
+        let config = json!({"model_type": kind, "is_decoder": true, "is_causal": null});
+        let all = read(config).unwrap();
+        assert!(all.layers.iter().all(|layer| !layer.causal), "{kind}");
+    }
+    let decoder = json!({"model_type": "bert", "is_decoder": true, "is_causal": null});
+    assert!(refusal(decoder).contains("no one meaning"));
+}

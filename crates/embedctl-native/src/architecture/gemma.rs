@@ -1,6 +1,6 @@
 //! Gemma: Llama with scaled embeddings.
 
-use super::common::root;
+use super::common::{is_causal, root};
 use super::llama::LLAMA;
 use super::llama_like::LlamaLike;
 use super::{Architecture, BOTH_WAYS, KnownType, MODEL};
@@ -23,7 +23,7 @@ const GEMMA: LlamaLike = LlamaLike {
 
 fn gemma(settings: &ConfigSettings) -> Supported<Architecture> {
     let both_ways = settings.flag(BOTH_WAYS, false)?;
-    if both_ways && settings.flag("is_causal", true)? {
+    if both_ways && is_causal(settings)? {
         return Err(settings.refuse(
             "the setting \"use_bidirectional_attention\": true has no one meaning for this type: transformers' class looks \
              both ways in a batch without padding, and back alone in one with padding; add \"is_causal\": false to look \

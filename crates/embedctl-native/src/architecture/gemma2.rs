@@ -1,6 +1,8 @@
 //! Gemma 2: scores bent by `tanh`, windows in every other layer.
 
-use super::common::{activation, epsilon, key_value_heads, layer_types, look, root, turn_all};
+use super::common::{
+    activation, epsilon, is_mask_causal, key_value_heads, layer_types, look_ways, root, turn_all,
+};
 use super::llama_like::grouped;
 use super::{Architecture, BOTH_WAYS, FeedForward, KnownType, MODEL, NormDescription, NormKind};
 use crate::names;
@@ -40,7 +42,7 @@ fn gemma2(settings: &ConfigSettings) -> Supported<Architecture> {
         experts: None,
     };
     // The class gives it to kernels of attention that make no mask, and on processors it takes none of them.
-    let unheard = settings.flag(BOTH_WAYS, false)? && settings.flag("is_causal", true)?;
+    let unheard = settings.flag(BOTH_WAYS, false)? && is_mask_causal(settings)?;
     if unheard {
         all.ignored.push(BOTH_WAYS.into());
     }
@@ -51,7 +53,7 @@ fn gemma2(settings: &ConfigSettings) -> Supported<Architecture> {
         return Err(settings.unknown("sliding_window"));
     }
     let windows = sliding.into_iter().map(|sliding| sliding.then_some(window));
-    look(settings, &mut all, windows)?;
+    look_ways(&mut all, is_mask_causal(settings)?, windows);
     turn_all(settings, &mut all, 10_000.0, 8192)?;
     Ok(all)
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::common::{
-    activation, epsilon, key_value_heads, layer_types, look_ways, root, turn_by_type,
+    activation, epsilon, is_causal, key_value_heads, layer_types, look_ways, root, turn_by_type,
 };
 use super::llama_like::grouped;
 use super::{
@@ -45,7 +45,8 @@ fn gemma3(settings: &ConfigSettings) -> Supported<Architecture> {
         experts: None,
     };
     let bidirectional = settings.flag(BOTH_WAYS, false)?;
-    let causal = settings.flag("is_causal", true)? && !bidirectional;
+    let is_causal = is_causal(settings)?;
+    let causal = is_causal && !bidirectional;
     let pattern = settings.count("sliding_window_pattern", 6)?;
     settings.pinned("_sliding_window_pattern", &[json!(pattern)])?;
     let sliding = layer_types(settings, all.layers.len(), |layer| {
@@ -60,7 +61,7 @@ fn gemma3(settings: &ConfigSettings) -> Supported<Architecture> {
     }
     // The class halves the window of a model that looks both ways. The layers' mask has it to each side where `is_causal`
     // is false, and less than it else.
-    let window = match (bidirectional, settings.flag("is_causal", true)?) {
+    let window = match (bidirectional, is_causal) {
         (true, true) => window / 2,
         (true, false) => window / 2 + 1,
         (false, _) => window,

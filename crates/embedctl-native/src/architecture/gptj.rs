@@ -37,7 +37,7 @@ fn gptj(settings: &ConfigSettings) -> Supported<Architecture> {
     all.feed_forward.width = settings.count("n_inner", 4 * all.hidden)?;
     all.feed_forward.activation = activation(settings, "activation_function", "gelu_new")?;
     all.embeddings.word_types = true;
-    look(settings, &mut all, no_windows())?;
+    look_ways(&mut all, is_mask_causal(settings)?, no_windows());
     let positions = settings.count("n_positions", 2048)?;
     // Written by the first releases.
     for unread in ["n_ctx", "scale_attn_weights", "rotary"] {

@@ -1,7 +1,7 @@
 //! Decoders that are built like Llama: what they differ in, and how their settings are read.
 
 use super::common::{
-    activation, base, epsilon, inverse_root, key_value_heads, look_ways, turn_all,
+    activation, base, epsilon, inverse_root, is_causal, key_value_heads, look_ways, turn_all,
 };
 use super::{Architecture, BOTH_WAYS, FeedForward, NormDescription, NormKind, QueryKeyNorm};
 use crate::names::{self, TensorNames};
@@ -69,7 +69,7 @@ impl LlamaLike {
             down_bias: bias,
             experts: None,
         };
-        let causal = self.causal && settings.flag("is_causal", true)?;
+        let causal = self.causal && is_causal(settings)?;
         let windows = match self.windows {
             None => vec![None; all.layers.len()],
             Some(windows) => windows(settings, all.layers.len())?,

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::bert_like::look_as_decoder;
-use super::common::{activation, base, epsilon};
+use super::common::{activation, base, epsilon, is_mask_causal};
 use super::{Architecture, KnownType};
 use crate::names;
 use crate::rotary::Rotary;
@@ -33,7 +33,7 @@ fn roformer(settings: &ConfigSettings) -> Supported<Architecture> {
     all.embeddings.types = settings.count("type_vocab_size", 2)?;
     settings.pinned("rotary_value", &[json!(false)])?;
     settings.pinned("add_cross_attention", &[json!(false)])?;
-    look_as_decoder(settings, &mut all)?;
+    look_as_decoder(settings, &mut all, is_mask_causal)?;
     settings.value("use_bias"); // of the first releases; every product has one
     all.longest = Some(settings.count("max_position_embeddings", 1536)?);
     let precise: Vec<f64> = (0..size / 2)

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::bert_like::look_as_decoder;
-use super::common::{activation, base, epsilon};
+use super::common::{activation, base, epsilon, is_causal};
 use super::{Architecture, KnownType, LearnedPositions};
 use crate::names::{BASE, NormNames, TensorNames};
 use crate::settings::{ConfigSettings, Supported};
@@ -40,7 +40,7 @@ fn xlm_roberta_xl(settings: &ConfigSettings) -> Supported<Architecture> {
     all.embeddings.types = settings.count("type_vocab_size", 1)?;
     settings.pinned("position_embedding_type", &[json!("absolute")])?;
     settings.pinned("add_cross_attention", &[json!(false)])?;
-    look_as_decoder(settings, &mut all)?;
+    look_as_decoder(settings, &mut all, is_causal)?;
     all.feed_forward.width = settings.count("intermediate_size", 10240)?;
     all.feed_forward.activation = activation(settings, "hidden_act", "gelu")?;
     Ok(all)
