@@ -1,6 +1,6 @@
 //! GPT-NeoX and Pythia: attention and feed-forward of the same input, and rotary positions for a part of each head.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::common::{activation, base, epsilon, look, no_windows, rope_parameters, turn_by};
 use super::{Architecture, KnownType};
@@ -42,10 +42,15 @@ fn gpt_neox(settings: &ConfigSettings) -> Supported<Architecture> {
     settings.pinned("head_dim", &[json!(all.attention.head_size)])?;
     settings.value("is_decoder"); // read by a head alone
     look(settings, &mut all, no_windows())?;
-    let theta = settings.positive("rope_theta", 10_000.0)?;
-    let theta = settings.positive("rotary_emb_base", theta)?;
+    // The class takes what stands outside the rotary parameters by its own names alone.
+    let theta = settings.positive("rotary_emb_base", 10_000.0)?;
     let part = settings.positive("rotary_pct", 0.25)?;
-    let part = settings.positive("partial_rotary_factor", part)?;
+    for (unread, same) in [("rope_theta", theta), ("partial_rotary_factor", part)] {
+        let stated = settings.value(unread).and_then(Value::as_f64);
+        if stated.is_some_and(|stated| stated.to_bits() != same.to_bits()) {
+            all.ignored.push(unread.into());
+        }
+    }
     let mut parameters = rope_parameters(settings)?;
     parameters
         .entry("partial_rotary_factor")

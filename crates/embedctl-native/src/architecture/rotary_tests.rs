@@ -51,7 +51,7 @@ fn rotary_settings_that_no_default_reads_are_ignored_and_said() {
     let all = read(json!({"model_type": "qwen3", "rope_parameters": inner})).unwrap();
     assert_eq!(all.ignored, names);
     // Where the class reads the part, it acts.
-    for kind in ["phi", "phi3", "gpt_neox", "qwen3_5_text"] {
+    for kind in ["phi", "phi3", "qwen3_5_text"] {
         let half = read(json!({"model_type": kind, names[1]: 0.5})).unwrap();
         let whole = read(json!({"model_type": kind, names[1]: 1.0})).unwrap();
         let [half, whole] = [half, whole].map(|all| all.rotary[0].frequencies.len());
@@ -144,4 +144,23 @@ fn an_older_scaling_that_the_class_overwrites_has_no_effect_and_is_noted() {
         read(json!({"model_type": "llama", "rope_scaling": scaling})).unwrap()
     };
     assert_eq!(llama("type"), llama("rope_type"));
+}
+
+#[test]
+fn gpt_neox_reads_its_own_names_outside_of_rotary_parameters() {
+    let read_with = |extra: Value| {
+        let mut config = json!({"model_type": "gpt_neox"});
+        let extra = extra.as_object().unwrap().clone();
+        config.as_object_mut().unwrap().extend(extra);
+        read(config).unwrap()
+    };
+    let plain = read_with(json!({}));
+    let unread = read_with(json!({"rope_theta": 100.0, "partial_rotary_factor": 0.5}));
+    assert_eq!(unread.rotary, plain.rotary);
+    assert_eq!(unread.ignored, ["rope_theta", "partial_rotary_factor"]);
+    let own = read_with(json!({"rotary_emb_base": 100, "rotary_pct": 0.5}));
+    let inner = json!({"rope_theta": 100.0, "partial_rotary_factor": 0.5});
+    let inner = read_with(json!({"rope_parameters": inner}));
+    assert_eq!(own.rotary, inner.rotary);
+    assert_ne!(own.rotary, plain.rotary);
 }
