@@ -164,3 +164,23 @@ fn gpt_neox_reads_its_own_names_outside_of_rotary_parameters() {
     assert_eq!(own.rotary, inner.rotary);
     assert_ne!(own.rotary, plain.rotary);
 }
+
+#[test]
+fn smollm3s_windows_are_those_of_its_layer_types() {
+    let reaches = |types: Value, switched: bool| {
+        let config = json!({
+            "model_type": "smollm3", "num_hidden_layers": 4, "sliding_window": 8, "use_sliding_window": switched,
+            "layer_types": types,
+        });
+        let layers = read(config).unwrap().layers;
+        layers.iter().map(|layer| layer.reach).collect::<Vec<_>>()
+    };
+    let (full, sliding) = ("full_attention", "sliding_attention");
+    for switched in [false, true] {
+        let named = reaches(json!([sliding, full, full, sliding]), switched);
+        assert_eq!(named, [Some(7), None, None, Some(7)]);
+    }
+    assert_eq!(reaches(Value::Null, false), [None; 4]);
+    // Layers without positions.
+    assert_eq!(reaches(Value::Null, true), [None, None, None, Some(7)]);
+}
