@@ -335,6 +335,10 @@ pub(super) fn turn_by_type(
         if drop_unheard_scaling(&mut parameters) && !all.ignored.iter().any(|it| it == SCALING) {
             all.ignored.push(SCALING.into());
         }
+        // The class asks for it beside the types of layers.
+        if parameters.remove("truncate") == Some(json!(false)) {
+            all.ignored.push("truncate".into());
+        }
         let shape = RotaryShape {
             head_size: all.attention.head_size,
             theta: settings.positive(theta, default)?,

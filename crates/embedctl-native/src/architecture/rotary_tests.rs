@@ -147,6 +147,18 @@ fn an_older_scaling_that_the_class_overwrites_has_no_effect_and_is_noted() {
 }
 
 #[test]
+fn yarn_of_one_type_of_layers_does_not_hear_truncate() {
+    let with = |truncate: Value| {
+        let yarn = json!({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 512, "truncate": truncate});
+        read(json!({"model_type": "gemma3_text", "rope_parameters": {"full_attention": yarn}}))
+            .unwrap()
+    };
+    let (yes, no) = (with(json!(true)), with(json!(false)));
+    assert_eq!(yes.rotary, no.rotary);
+    assert!(yes.ignored.is_empty() && no.ignored == ["truncate"]);
+}
+
+#[test]
 fn gpt_neox_reads_its_own_names_outside_of_rotary_parameters() {
     let read_with = |extra: Value| {
         let mut config = json!({"model_type": "gpt_neox"});
