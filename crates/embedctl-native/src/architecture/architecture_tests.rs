@@ -275,3 +275,32 @@ fn t5s_activation_and_gate_are_those_that_stand_beside_their_name() {
     );
     assert!(refusal(json!({"model_type": "t5", "dense_act_fn": null})).contains("dense_act_fn"));
 }
+
+#[test]
+fn small_differences_of_classes_are_those_of_the_reference() {
+    use crate::kernels::Activation::{Gelu, GeluTanh};
+    let mixtral = read(json!({"model_type": "mixtral"})).unwrap();
+    assert_eq!(mixtral.norm.epsilon, 1e-5);
+    for (name, own) in [
+        ("gelu", GeluTanh),
+        ("gelu_python", Gelu),
+        ("gelu_new", GeluTanh),
+    ] {
+        let gemma = read(json!({"model_type": "gemma", "hidden_act": name})).unwrap();
+        assert_eq!(gemma.feed_forward.activation, own, "{name}");
+    }
+    let biases = |exact: bool, parts: usize| {
+        let config =
+            json!({"model_type": "bloom", "slow_but_exact": exact, "pretraining_tp": parts});
+        let all = read(config).unwrap();
+        (
+            all.attention.input_bias && all.feed_forward.up_bias,
+            all.attention.output_bias,
+            all.feed_forward.down_bias,
+        )
+    };
+    assert_eq!(biases(true, 2), (true, false, false));
+    for (exact, parts) in [(true, 1), (false, 2)] {
+        assert_eq!(biases(exact, parts), (true, true, true));
+    }
+}

@@ -42,9 +42,16 @@ fn bloom(settings: &ConfigSettings) -> Supported<Architecture> {
     all.feed_forward.activation = Activation::GeluTanh;
     let normed = "apply_residual_connection_post_layernorm";
     settings.pinned(normed, &[json!(false)])?;
-    // How the products of a distributed checkpoint are summed, and settings of its training.
+    // The class then sums the products of a distributed checkpoint without their biases.
+    let parts = settings.count("pretraining_tp", 1)?;
+    if settings.flag("slow_but_exact", false)? && parts > 1 {
+        if !all.hidden.is_multiple_of(parts) {
+            return Err(settings.unknown("pretraining_tp"));
+        }
+        (all.attention.output_bias, all.feed_forward.down_bias) = (false, false);
+    }
+    // Settings of training, and of masks in general.
     for unread in [
-        "slow_but_exact",
         "skip_bias_add",
         "skip_bias_add_qkv",
         "attention_softmax_in_fp32",

@@ -32,7 +32,7 @@ fn gemma(settings: &ConfigSettings) -> Supported<Architecture> {
     }
     let mut all = GEMMA.read(settings)?;
     all.embeddings.scale = root(all.hidden);
-    if all.feed_forward.activation == Activation::Gelu {
+    if settings.word("hidden_act", "")? == "gelu" {
         all.feed_forward.activation = Activation::GeluTanh; // the class's choice for its first releases
     }
     Ok(all)

@@ -22,6 +22,7 @@ static MIXTRAL: TensorNames = TensorNames {
 };
 
 const LAYERS: LlamaLike = LlamaLike {
+    epsilon: 1e-5,
     theta: 1e6,
     windows: Some(|settings, layers| Ok(vec![settings.optional_count("sliding_window")?; layers])),
     ..MISTRAL

@@ -102,7 +102,12 @@ fn ruled_layers(settings: &ConfigSettings, layers: usize) -> Supported<Vec<bool>
 
 /// Positions in sections, as those of a text, for a quarter of each head where the settings say nothing else.
 fn turn(settings: &ConfigSettings, all: &mut Architecture) -> Supported<()> {
-    let part = settings.positive("partial_rotary_factor", 0.25)?;
+    // Null is no part, and the default is for a setting that is left out.
+    let default = match settings.states("partial_rotary_factor") {
+        true => 1.0,
+        false => 0.25,
+    };
+    let part = settings.positive("partial_rotary_factor", default)?;
     let given = rope_parameters(settings)?.into_iter();
     let mut parameters: Map<String, Value> = given
         .filter(|(name, _)| !matches!(name.as_str(), "mrope_section" | "mrope_interleaved"))

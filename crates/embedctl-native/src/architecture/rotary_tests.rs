@@ -178,6 +178,14 @@ fn gpt_neox_reads_its_own_names_outside_of_rotary_parameters() {
 }
 
 #[test]
+fn qwen3_5_turns_a_whole_head_where_the_part_is_null() {
+    let pairs = |config: Value| read(config).unwrap().rotary[0].frequencies.len();
+    let quarter = pairs(json!({"model_type": "qwen3_5_text"}));
+    let whole = pairs(json!({"model_type": "qwen3_5_text", "partial_rotary_factor": null}));
+    assert_eq!(4 * quarter, whole);
+}
+
+#[test]
 fn smollm3s_windows_are_those_of_its_layer_types() {
     let reaches = |types: Value, switched: bool| {
         let config = json!({

@@ -13,7 +13,7 @@ use embedctl_common::error::{Cause, Error, Result};
 /// Decoders whose classes have one layer without a bias, `score`, on the last token, each with its class's padding token.
 /// The layer of an OPT with narrower tokens is of their width, and so are its states; the engine runs the others alone.
 const DECODERS: &[(&str, Option<u32>)] = &[
-    ("bloom", Some(3)),
+    ("bloom", None),
     ("gemma", Some(0)),
     ("gemma2", Some(0)),
     ("gemma3_text", Some(0)),
