@@ -1,6 +1,8 @@
 //! The keys of config.json that transformers' classes read. The list is made from their own source
 //! (`fixtures/architectures/config_keys.py`) and bears its date.
 
+use embedctl_common::word_list;
+
 const LIST: &str = include_str!("config_keys.txt");
 
 /// The keys in the line of `kind`; `*` is the line of those that all classes read.
@@ -36,9 +38,20 @@ pub(crate) fn of(model_type: &str) -> impl Iterator<Item = &'static str> {
     with_defaults(model_type).map(|(key, _)| key)
 }
 
+/// Keys that the base of all classes converts for some. A class that reads them has them in its own line.
+const OF_SOME: &str = "layer_types rope_parameters rope_scaling rope_theta sliding_window";
+
 /// Whether the class for `model_type` reads the key `name`. A class that the list lacks may read any.
 pub(crate) fn reads(model_type: &str, name: &str) -> bool {
-    !lists(model_type) || with_defaults(model_type).any(|(key, _)| key == name)
+    let Some(own) = line(model_type) else {
+        return true;
+    };
+    match word_list::lists(OF_SOME, name) {
+        true => own
+            .split(' ')
+            .any(|key| key.trim_end_matches(NOT_OFF) == name),
+        false => with_defaults(model_type).any(|(key, _)| key == name),
+    }
 }
 
 /// Whether to switch the key `name` off is to leave it out, for the class for `model_type`. What a class does not read
@@ -74,6 +87,13 @@ mod tests {
             ("bert", "use_sliding_window", false),
             // Read by the base of all classes.
             ("bert", "quantization_config", true),
+            // Converted by the base for some.
+            ("bert", "sliding_window", false),
+            ("bert", "rope_theta", false),
+            ("llama", "sliding_window", false),
+            ("llama", "rope_theta", true),
+            ("smollm3", "sliding_window", true),
+            ("modernbert", "sliding_window", true),
             ("a type that nobody knows", "matryoshka_dimensions", true),
         ] {
             assert_eq!(reads(kind, name), read, "{kind}: {name}");

@@ -46,7 +46,7 @@ const NEUTRAL: &str = "_name_or_path name_or_path architectures auto_map model_t
     output_hidden_states output_past return_dict chunk_size_feed_forward attn_implementation _attn_implementation
     _attn_implementation_autoset reference_compile repad_logits_with_grad deterministic_flash_attn use_flash_attn
     use_memory_efficient_attention unpad_inputs cache_implementation hidden_dropout emb_size embedding_size
-    task_type_vocab_size use_task_id bos_token eos_token pad_token mask_token unk_token cls_token sep_token
+    task_type_vocab_size use_task_id bos_token eos_token pad_token mask_token unk_token cls_token sep_token initializer_factor init_std
     eos_token_ids model_max_length max_length min_length do_sample early_stopping num_beams num_beam_groups
     num_return_sequences top_k top_p typical_p temperature repetition_penalty length_penalty diversity_penalty
     no_repeat_ngram_size encoder_no_repeat_ngram_size remove_invalid_values output_scores
@@ -79,6 +79,22 @@ impl ConfigSettings {
                 reason: "is not a JSON object".into(),
             }),
         }
+    }
+
+    /// The settings with the names that the class has for them, of which `names` gives the general one before the class's own.
+    ///
+    /// # Errors
+    /// If both are there and differ.
+    pub(crate) fn renamed(mut self, names: &[(&'static str, &'static str)]) -> Supported<Self> {
+        for &(general, own) in names {
+            let Some(value) = self.value(general).cloned() else {
+                continue;
+            };
+            if *self.map.entry(own).or_insert_with(|| value.clone()) != value {
+                return Err(self.unknown(general));
+            }
+        }
+        Ok(self)
     }
 
     /// A refusal for a reason of the caller's own.
@@ -199,6 +215,10 @@ impl ConfigSettings {
         let read = self.read.borrow();
         let empty = |name: &str, value: &Value| match value {
             Value::Null => true,
+            // Layers that all are of the kind that they are without this.
+            Value::Array(list) if name == "layer_types" => {
+                list.iter().all(|kind| kind == "full_attention")
+            }
             Value::Bool(false) => config_keys::is_off_by_default(model_type, name),
             Value::Array(list) => list.is_empty(),
             Value::Object(map) => map.is_empty(),

@@ -304,3 +304,26 @@ fn small_differences_of_classes_are_those_of_the_reference() {
         assert_eq!(biases(exact, parts), (true, true, true));
     }
 }
+
+#[test]
+fn general_names_of_settings_are_those_of_the_class() {
+    for (kind, general, own, value) in [
+        ("bloom", "num_attention_heads", "n_head", 4),
+        ("gpt2", "hidden_size", "n_embd", 384),
+        ("gpt2", "max_position_embeddings", "n_positions", 64),
+        ("gptj", "num_hidden_layers", "n_layer", 2),
+        ("gpt_neo", "num_attention_heads", "num_heads", 4),
+        ("distilbert", "num_hidden_layers", "n_layers", 2),
+        ("t5", "hidden_size", "d_model", 64),
+        ("umt5", "head_dim", "d_kv", 16),
+    ] {
+        let by_own = read(json!({"model_type": kind, own: value})).unwrap();
+        assert_ne!(by_own, read(json!({"model_type": kind})).unwrap(), "{kind}");
+        let by_general = read(json!({"model_type": kind, general: value})).unwrap();
+        assert_eq!(by_general, by_own, "{kind}");
+        let both = json!({"model_type": kind, general: value, own: value});
+        assert_eq!(read(both).unwrap(), by_own, "{kind}");
+        let apart = json!({"model_type": kind, general: value, own: 2 * value});
+        assert!(refusal(apart).contains(general), "{kind}");
+    }
+}

@@ -9,7 +9,12 @@ use crate::kernels::Activation;
 use crate::names::{BASE, NormNames, TensorNames};
 use crate::settings::{ConfigSettings, Supported};
 
-pub(super) const TYPES: &[KnownType] = &[KnownType::new("bloom", PREFIXES, bloom)];
+pub(super) const TYPES: &[KnownType] = &[KnownType::new("bloom", PREFIXES, bloom).named(NAMES)];
+
+const NAMES: &[(&str, &str)] = &[
+    ("num_attention_heads", "n_head"),
+    ("num_hidden_layers", "n_layer"),
+];
 
 static BLOOM: TensorNames = TensorNames {
     word: &["word_embeddings"],
@@ -60,6 +65,8 @@ fn bloom(settings: &ConfigSettings) -> Supported<Architecture> {
         "offset_alibi",
         "seq_length",
         "unk_token_id",
+        "layer_types",
+        "sliding_window",
     ] {
         settings.value(unread);
     }

@@ -41,7 +41,7 @@ fn clip_text(settings: &ConfigSettings) -> Supported<Architecture> {
         after: None,
     });
     // Of training, and of a projection that is no part of the hidden states.
-    for unread in ["projection_dim", "initializer_factor", "dropout"] {
+    for unread in ["projection_dim", "dropout"] {
         settings.value(unread);
     }
     if !is_mask_causal(settings)? {

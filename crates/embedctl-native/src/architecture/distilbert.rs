@@ -5,7 +5,14 @@ use super::{Architecture, KnownType, LearnedPositions};
 use crate::names;
 use crate::settings::{ConfigSettings, Supported};
 
-pub(super) const TYPES: &[KnownType] = &[KnownType::new("distilbert", &["distilbert"], distilbert)];
+pub(super) const TYPES: &[KnownType] =
+    &[KnownType::new("distilbert", &["distilbert"], distilbert).named(NAMES)];
+
+const NAMES: &[(&str, &str)] = &[
+    ("hidden_size", "dim"),
+    ("num_attention_heads", "n_heads"),
+    ("num_hidden_layers", "n_layers"),
+];
 
 fn distilbert(settings: &ConfigSettings) -> Supported<Architecture> {
     let mut all = base(

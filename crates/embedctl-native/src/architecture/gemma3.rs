@@ -36,6 +36,7 @@ fn gemma3(settings: &ConfigSettings) -> Supported<Architecture> {
     let bias = settings.flag("attention_bias", false)?;
     (all.attention.input_bias, all.attention.output_bias) = (bias, bias);
     settings.value("attn_logit_softcapping"); // kept by the class, and given to no attention
+    settings.value("layer_norm_eps"); // of images
     all.feed_forward = FeedForward {
         width: settings.count("intermediate_size", 9216)?,
         activation: activation(settings, "hidden_activation", "gelu_pytorch_tanh")?,

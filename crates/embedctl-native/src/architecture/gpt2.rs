@@ -9,7 +9,15 @@ use crate::settings::{ConfigSettings, Supported};
 
 pub(super) const PREFIXES: &[&str] = &["transformer"];
 
-pub(super) const TYPES: &[KnownType] = &[KnownType::new("gpt2", PREFIXES, gpt2)];
+pub(super) const TYPES: &[KnownType] = &[KnownType::new("gpt2", PREFIXES, gpt2).named(NAMES)];
+
+/// The general names of GPT-2's settings.
+pub(super) const NAMES: &[(&str, &str)] = &[
+    ("hidden_size", "n_embd"),
+    ("max_position_embeddings", "n_positions"),
+    ("num_attention_heads", "n_head"),
+    ("num_hidden_layers", "n_layer"),
+];
 
 static GPT2: TensorNames = GPT;
 

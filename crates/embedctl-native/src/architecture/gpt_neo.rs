@@ -8,7 +8,12 @@ use super::{Architecture, KnownType};
 use crate::names::TensorNames;
 use crate::settings::{ConfigSettings, Supported};
 
-pub(super) const TYPES: &[KnownType] = &[KnownType::new("gpt_neo", PREFIXES, gpt_neo)];
+pub(super) const TYPES: &[KnownType] = &[KnownType::new("gpt_neo", PREFIXES, gpt_neo).named(NAMES)];
+
+const NAMES: &[(&str, &str)] = &[
+    ("num_attention_heads", "num_heads"),
+    ("num_hidden_layers", "num_layers"),
+];
 
 static GPT_NEO: TensorNames = TensorNames {
     query_key_value: &[&[

@@ -2,14 +2,14 @@
 
 use serde_json::{Map, json};
 
-use super::common::{activation, base, epsilon, look, no_windows, turn_by};
-use super::gpt2::{GPT, PREFIXES};
+use super::common::{activation, base, epsilon, is_mask_causal, look_ways, no_windows, turn_by};
+use super::gpt2::{GPT, NAMES, PREFIXES};
 use super::{Architecture, KnownType};
 use crate::names::{NormNames, TensorNames};
 use crate::rotary::RotaryShape;
 use crate::settings::{ConfigSettings, Supported};
 
-pub(super) const TYPES: &[KnownType] = &[KnownType::new("gptj", PREFIXES, gptj)];
+pub(super) const TYPES: &[KnownType] = &[KnownType::new("gptj", PREFIXES, gptj).named(NAMES)];
 
 static GPTJ: TensorNames = TensorNames {
     query_key_value: &[&["attn.q_proj", "attn.k_proj", "attn.v_proj"]],

@@ -65,6 +65,69 @@ fn keys_of_code_around_the_network_are_ignored() {
     }
 }
 
+#[test]
+fn keys_of_parts_that_a_network_lacks_are_ignored() {
+    let full = json!(["full_attention", "full_attention"]);
+    for (kind, key, value, named) in [
+        ("bert", "initializer_factor", json!(1.0), false),
+        ("xlm-roberta", "init_std", json!(0.02), false),
+        ("bert", "sliding_window", json!(4096), true),
+        ("llama", "sliding_window", json!(4096), true),
+        ("bloom", "sliding_window", json!(4096), false),
+        ("distilbert", "rope_theta", json!(1e4), true),
+        (
+            "gpt2",
+            "rope_scaling",
+            json!({"type": "linear", "factor": 2.0}),
+            true,
+        ),
+        ("modernbert", "rope_theta", json!(1e4), false),
+        ("ministral3", "rope_theta", json!(1e4), false),
+        ("bert", "layer_types", full.clone(), false),
+        ("qwen3_5_text", "layer_types", full.clone(), false),
+        ("llama", "layer_types", full, false),
+        ("t5", "is_causal", json!(false), false),
+        ("gemma3_text", "layer_norm_eps", json!(1e-6), false),
+        ("qwen2_5_vl_text", "window_size", json!(112), false),
+    ] {
+        let two = if kind == "t5" {
+            "num_layers"
+        } else {
+            "num_hidden_layers"
+        };
+        let mut config = json!({"model_type": kind, two: 2});
+        let plain = read(config.clone());
+        config[key] = value;
+        let all = read(config).unwrap();
+        assert_eq!(
+            all.ignored,
+            if named { vec![key] } else { vec![] },
+            "{kind}"
+        );
+        if kind != "qwen3_5_text" {
+            let plain = plain.unwrap();
+            assert_eq!(
+                (all.layers, all.rotary),
+                (plain.layers, plain.rotary),
+                "{kind}: {key}"
+            );
+        }
+    }
+    // What a class reads, and what older classes read.
+    for (kind, key, value) in [
+        ("modernbert", "sliding_window", json!(5)),
+        (
+            "llama",
+            "layer_types",
+            json!(["sliding_attention", "full_attention"]),
+        ),
+        ("bert", "position_embedding_type", json!("relative_key")),
+    ] {
+        let refused = refusal(json!({"model_type": kind, "num_hidden_layers": 2, key: value}));
+        assert!(refused.contains(key), "{refused}");
+    }
+}
+
 /// config.json of each kind of a repository's own code.
 fn own_code() -> Vec<Value> {
     let jina = json!({"model_type": "xlm-roberta", "position_embedding_type": "rotary"});
@@ -115,7 +178,7 @@ fn code_of_a_repositorys_own_reads_no_keys_of_code_around_it() {
 #[test]
 fn what_the_class_reads_is_never_ignored() {
     for kind in types() {
-        for name in config_keys::of(&kind) {
+        for name in config_keys::of(&kind).filter(|name| config_keys::reads(&kind, name)) {
             let mut config = json!({"model_type": kind});
             // A value that no setting can have.
             config[name] = json!({"odd": [-1]});

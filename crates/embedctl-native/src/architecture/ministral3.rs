@@ -53,7 +53,7 @@ fn ministral3(settings: &ConfigSettings) -> Supported<Architecture> {
     parameters.remove("max_position_embeddings"); // the same as outside
     let shape = RotaryShape {
         head_size: all.attention.head_size,
-        theta: 10_000.0,
+        theta: settings.positive("rope_theta", 10_000.0)?,
         positions,
         partial: false,
         own_ntk: false,

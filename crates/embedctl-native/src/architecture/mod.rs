@@ -117,6 +117,8 @@ pub(crate) struct KnownType {
     /// Whether the class's attention looks where its mask says, in every batch. That of most classes leaves the mask out
     /// where nothing is padded, and then looks as `is_causal` says.
     pub always_masked: bool,
+    /// General names of settings, with the class's own (`attribute_map`).
+    pub names: &'static [(&'static str, &'static str)],
 }
 
 impl KnownType {
@@ -132,7 +134,12 @@ impl KnownType {
             encoder_of_pair: false,
             own_code: false,
             always_masked: false,
+            names: &[],
         }
+    }
+
+    const fn named(self, names: &'static [(&'static str, &'static str)]) -> Self {
+        Self { names, ..self }
     }
 
     const fn always_masked(self) -> Self {
@@ -273,6 +280,7 @@ impl Architecture {
                 |reason| settings.refuse(reason),
             ));
         };
+        let settings = settings.renamed(known.names)?;
         if !known.encoder_of_pair {
             settings.pinned("is_encoder_decoder", &[json!(false)])?;
         }

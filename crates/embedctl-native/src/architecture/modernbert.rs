@@ -1,5 +1,7 @@
 //! ModernBERT: rotary positions, a norm in front of each half, and windows of attention.
 
+use serde_json::json;
+
 use super::common::{activation, base, epsilon, layer_types, turn_by_type};
 use super::{Architecture, FeedForward, KnownType, MODEL, NormDescription, NormKind};
 use crate::names::{self, TensorNames};
@@ -43,6 +45,9 @@ pub(super) fn modernbert(
     let every = settings.count("global_attn_every_n_layers", 3)?;
     let sliding = layer_types(settings, all.layers.len(), |layer| layer % every != 0)?;
     let reach = settings.count("local_attention", 128)? / 2;
+    // Set by the class, or another statement of `local_attention`.
+    settings.pinned("sliding_window", &[json!(reach)])?;
+    settings.value("rope_theta"); // the class takes a base for each type of layers
     let positions = settings.count("max_position_embeddings", 8192)?;
     turn_by_type(
         settings,

@@ -1,7 +1,5 @@
 //! ModernBERT's decoder: ModernBERT with causal attention and products of its own for queries, keys and values.
 
-use serde_json::json;
-
 use super::common::look;
 use super::modernbert::modernbert;
 use super::{Architecture, KnownType, MODEL};
@@ -21,9 +19,6 @@ static MODERNBERT_DECODER: TensorNames = TensorNames {
 
 fn modernbert_decoder(settings: &ConfigSettings) -> Supported<Architecture> {
     let mut all = modernbert(settings, &MODERNBERT_DECODER)?;
-    // Written by the class, which computes it.
-    let window = settings.count("local_attention", 128)? / 2;
-    settings.pinned("sliding_window", &[json!(window)])?;
     let windows: Vec<_> = all.layers.iter().map(|layer| layer.reach).collect();
     look(settings, &mut all, windows)?;
     Ok(all)

@@ -50,7 +50,7 @@ fn opt(settings: &ConfigSettings) -> Supported<Architecture> {
     // opt-350m alone has narrower tokens, and projects its states to their width.
     settings.pinned("word_embed_proj_dim", &[json!(all.hidden)])?;
     settings.pinned("layer_norm_elementwise_affine", &[json!(true)])?;
-    for unread in ["layerdrop", "init_std", "prefix"] {
+    for unread in ["layerdrop", "prefix"] {
         settings.value(unread); // of training and of prompts
     }
     all.norm.epsilon = 1e-5;

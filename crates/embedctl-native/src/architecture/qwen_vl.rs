@@ -19,7 +19,8 @@ pub(super) const TYPES: &[KnownType] = &[
 ];
 
 /// Ids of tokens in whose place images stand, which a text alone does not have.
-const OF_IMAGES: [&str; 5] = [
+const OF_IMAGES: [&str; 6] = [
+    "window_size",
     "image_token_id",
     "video_token_id",
     "vision_start_token_id",

@@ -15,15 +15,25 @@ pub(super) const TYPES: &[KnownType] = &[
     KnownType::new("t5", PREFIXES, |all| {
         t5(all, [512, 6, 8, 2048], "relu", false)
     })
-    .encoder_of_pair(),
+    .encoder_of_pair()
+    .named(NAMES),
     KnownType::new("mt5", PREFIXES, |all| {
         t5(all, [512, 8, 6, 1024], "gated-gelu", false)
     })
-    .encoder_of_pair(),
+    .encoder_of_pair()
+    .named(NAMES),
     KnownType::new("umt5", PREFIXES, |all| {
         t5(all, [512, 8, 6, 1024], "gated-gelu", true)
     })
-    .encoder_of_pair(),
+    .encoder_of_pair()
+    .named(NAMES),
+];
+
+const NAMES: &[(&str, &str)] = &[
+    ("hidden_size", "d_model"),
+    ("num_attention_heads", "num_heads"),
+    ("num_hidden_layers", "num_layers"),
+    ("head_dim", "d_kv"),
 ];
 
 static UMT5: TensorNames = TensorNames {
@@ -45,7 +55,6 @@ fn t5(
     for unread in [
         "num_decoder_layers",
         "dropout_rate",
-        "initializer_factor",
         "n_positions",
         "scale_decoder_outputs",
         "scalable_attention",
