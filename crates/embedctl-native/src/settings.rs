@@ -46,7 +46,8 @@ const NEUTRAL: &str = "_name_or_path name_or_path architectures auto_map model_t
     output_hidden_states output_past return_dict chunk_size_feed_forward attn_implementation _attn_implementation
     _attn_implementation_autoset reference_compile repad_logits_with_grad deterministic_flash_attn use_flash_attn
     use_memory_efficient_attention unpad_inputs cache_implementation hidden_dropout emb_size embedding_size
-    task_type_vocab_size use_task_id bos_token eos_token pad_token mask_token unk_token cls_token sep_token initializer_factor init_std
+    task_type_vocab_size use_task_id bos_token eos_token pad_token mask_token unk_token cls_token sep_token
+    initializer_factor init_std
     eos_token_ids model_max_length max_length min_length do_sample early_stopping num_beams num_beam_groups
     num_return_sequences top_k top_p typical_p temperature repetition_penalty length_penalty diversity_penalty
     no_repeat_ngram_size encoder_no_repeat_ngram_size remove_invalid_values output_scores
