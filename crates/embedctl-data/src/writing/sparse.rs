@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use super::encoding::VectorEncoding;
 use crate::json_values::push;
-use crate::record::{RowVectors, Rows};
 use arrow::array::{
     ArrayRef, Float32Array, ListArray, MapArray, StringArray, StructArray, UInt32Array,
 };
@@ -13,7 +11,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use arrow::error::ArrowError;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::WINDOW;
-use embedctl_common::vectors::{RowForm, SparseRow, SparseRows};
+use embedctl_common::vectors::{SparseRow, SparseRows};
 
 /// The parts of a structure, by their names.
 pub(crate) const PARTS: [&str; 2] = ["indices", "values"];
@@ -45,46 +43,6 @@ pub(crate) fn map_entries() -> FieldRef {
         Field::new("value", DataType::Float32, false),
     ]);
     Arc::new(Field::new("key_value", DataType::Struct(parts), false))
-}
-
-impl VectorEncoding {
-    /// The form of sparse vectors, if they are sparse.
-    pub fn sparse(&self) -> Option<SparseColumn> {
-        match self.form() {
-            RowForm::Sparse(terms) => Some(SparseColumn {
-                terms: terms.names().cloned(),
-            }),
-            RowForm::Dense(_) | RowForm::Tokens(_) | RowForm::Scores(_) => None,
-        }
-    }
-
-    /// The sparse vectors of some rows; leaves none in `rows`.
-    ///
-    /// # Errors
-    /// If they are not sparse.
-    pub fn entries(&self, rows: &mut Rows) -> Result<SparseRows> {
-        match std::mem::take(&mut rows.vectors) {
-            RowVectors::Sparse(entries) => Ok(entries),
-            RowVectors::Dense { .. } | RowVectors::Multi(_) | RowVectors::Several(_) => {
-                Err(Error::internal("vectors in full for sparse ones"))
-            }
-        }
-    }
-
-    /// The type of a column of sparse vectors.
-    pub fn sparse_type(&self) -> DataType {
-        let column = self.sparse().unwrap_or(SparseColumn { terms: None });
-        column.data_type()
-    }
-
-    /// The sparse vectors of some rows as a column; leaves none in `rows`.
-    ///
-    /// # Errors
-    /// As [`SparseColumn::array`].
-    pub fn sparse_array(&self, rows: &mut Rows) -> Result<ArrayRef> {
-        let column = self.sparse().unwrap_or(SparseColumn { terms: None });
-        column.array(self.entries(rows)?, rows.missing.clone())
-    }
 }
 
 impl SparseColumn {

@@ -15,7 +15,7 @@ use arrow::datatypes::{DataType, Field, FieldRef};
 use arrow::error::ArrowError;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{VECTOR_TYPE, WINDOW};
-use embedctl_common::vectors::VectorKind;
+use embedctl_common::vectors::{RowForm, SparseRows, VectorKind};
 
 impl VectorEncoding {
     /// Whether a row has any number of vectors.
@@ -30,6 +30,44 @@ impl VectorEncoding {
             VectorKind::Sparse => 0,
             VectorKind::Multi => 2,
         }
+    }
+
+    /// The form of sparse vectors, if they are sparse.
+    pub fn sparse(&self) -> Option<SparseColumn> {
+        match self.form() {
+            RowForm::Sparse(terms) => Some(SparseColumn {
+                terms: terms.names().cloned(),
+            }),
+            RowForm::Dense(_) | RowForm::Tokens(_) | RowForm::Scores(_) => None,
+        }
+    }
+
+    /// The sparse vectors of some rows; leaves none in `rows`.
+    ///
+    /// # Errors
+    /// If they are not sparse.
+    pub fn entries(&self, rows: &mut Rows) -> Result<SparseRows> {
+        match std::mem::take(&mut rows.vectors) {
+            RowVectors::Sparse(entries) => Ok(entries),
+            RowVectors::Dense { .. } | RowVectors::Multi(_) | RowVectors::Several(_) => {
+                Err(Error::internal("vectors in full for sparse ones"))
+            }
+        }
+    }
+
+    /// The type of a column of sparse vectors.
+    pub fn sparse_type(&self) -> DataType {
+        let column = self.sparse().unwrap_or(SparseColumn { terms: None });
+        column.data_type()
+    }
+
+    /// The sparse vectors of some rows as a column; leaves none in `rows`.
+    ///
+    /// # Errors
+    /// As [`SparseColumn::array`].
+    pub fn sparse_array(&self, rows: &mut Rows) -> Result<ArrayRef> {
+        let column = self.sparse().unwrap_or(SparseColumn { terms: None });
+        column.array(self.entries(rows)?, rows.missing.clone())
     }
 
     /// The vectors of some rows' tokens, and how many each row has; leaves none in `rows`.
