@@ -208,6 +208,12 @@ impl Corpus {
         row.mapped(&decoded)
     }
 
+    /// How it is called in messages.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The paths of its files, where they are on this machine.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.files.iter().map(|file| file.file.path())

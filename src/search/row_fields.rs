@@ -189,12 +189,6 @@ impl Corpus {
         chunking(self) == chunking(other)
     }
 
-    /// How it is called in messages.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// The field of the texts that were embedded, where they may have been kept.
     fn text_field(&self) -> Option<String> {
         if self.has_chunks() {

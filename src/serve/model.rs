@@ -251,14 +251,11 @@ impl ServedWorker for OpenedWorker {
                 vectors[row as usize] = Some(Err(cause));
             }
         }
-        let mut finish = |vector: Option<Result<ServedRow, Cause>>| {
-            let row = match vector {
-                Some(vector) => vector?,
-                None => served(self.loaded.vector_of_nothing()?.get(0)),
-            };
-            Ok(row)
+        let finish = |vector: Option<Result<ServedRow, Cause>>| match vector {
+            Some(vector) => vector,
+            None => Ok(served(self.loaded.vector_of_nothing()?.get(0))),
         };
-        Ok(vectors.into_iter().map(&mut finish).collect())
+        Ok(vectors.into_iter().map(finish).collect())
     }
 }
 

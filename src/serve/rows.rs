@@ -36,7 +36,8 @@ impl LikeRows {
         let Location::Local(_) = location else {
             return Err(Error::usage(format!(
                 "{location} is not on this machine, and each search would fetch all of it"
-            )));
+            ))
+            .with_remedy("copy it here, and name the copy"));
         };
         let corpus = Corpus::open(path, None, &Vec::from_iter(kind))?;
         let files = corpus

@@ -323,16 +323,6 @@ impl TextTokenizer {
         self.encode_by(text, most, 0, scratch)
     }
 
-    /// As [`TextTokenizer::encode`], on whichever side texts are cut.
-    fn encode_beyond<'s>(
-        &self,
-        text: &str,
-        most: usize,
-        scratch: &'s mut BertScratch,
-    ) -> Result<TextIds<'s>, Cause> {
-        self.encode_by(text, most, most, scratch)
-    }
-
     /// The token ids of `text`: all of them, or more than `most` where the tokenizer has the fast path, and else more
     /// than the limit and `beyond`.
     fn encode_by<'s>(

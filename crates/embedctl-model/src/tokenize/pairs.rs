@@ -187,7 +187,7 @@ impl TextTokenizer {
             let most = lengths[0].read.max(lengths[1].read).saturating_mul(2);
             for (length, text) in lengths.iter_mut().zip(&texts) {
                 if !length.is_whole {
-                    let ids = self.encode_beyond(text, most, &mut scratch)?;
+                    let ids = self.encode_by(text, most, most, &mut scratch)?;
                     *length = TextLength::of(ids.ids.len(), ids.unread());
                 }
             }
