@@ -70,6 +70,15 @@ def own(output):
     return output.with_name(f"_{output.name}.embedctl")
 
 
+def names_in(folder, start=""):
+    """Names of the files in a folder that begin with `start`. Another run may remove the folder at any moment, which
+    `Path.glob` of Python before 3.13 answers with an error now and then; then there are none."""
+    try:
+        return [name for name in os.listdir(folder) if name.startswith(start)]
+    except FileNotFoundError:
+        return []
+
+
 def rejects(output):
     """File and line of the rejected records of a folder, in the order of its parts."""
     lines = (json.loads(line) for path in sorted(own(output).glob("rejects/*")) for line in open(path))

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-from common import KINDS, Program, content, corpus, leftovers, options, own, race, rejects, report
+from common import KINDS, Program, content, corpus, leftovers, names_in, options, own, race, rejects, report
 
 
 def main():
@@ -45,9 +45,10 @@ def main():
 
                 def killed():
                     figure["kills"] += 1
-                    figure["first"] += not list(parts.glob("part-*"))
-                    names = {path.name.split(".")[0] for path in (own(parts) if is_folder else parts / "_embedctl").glob("texts/*")}
-                    figure["published"] += bool(names - {path.name.split(".")[0] for path in parts.glob("part-*")})
+                    figure["first"] += not names_in(parts, "part-")
+                    texts = (own(parts) if is_folder else parts / "_embedctl") / "texts"
+                    begun, complete = ({name.split(".")[0] for name in names} for names in (names_in(texts), names_in(parts, "part-")))
+                    figure["published"] += bool(begun - complete)
 
                 longest = seconds[kind] * 0.7 * arguments.atonce
                 codes = race(program, [shape] * arguments.atonce, longest, rng, killed)

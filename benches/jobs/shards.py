@@ -20,7 +20,7 @@ import time
 import pyarrow
 import pyarrow.parquet
 
-from common import KILLED, KINDS, Program, content, corpus, leftovers, options, own, rejects, report
+from common import KILLED, KINDS, Program, content, corpus, leftovers, names_in, options, own, rejects, report
 
 
 def inputs(folder, records, rng):
@@ -40,7 +40,7 @@ def kill_shards(program, shape, output, shards, longest, rng, figure):
     waiting, codes = set(range(1, shards + 1)), {}
     while waiting:
         # A shard may be killed behind its completion marker.
-        ends = len(list(own(output).glob("shards/*.json")))
+        ends = sum(name.endswith(".json") for name in names_in(own(output) / "shards"))
         assert ends == shards or not (output / "_SUCCESS").exists(), f"_SUCCESS, and {ends} are at their ends"
         some = rng.sample(sorted(waiting), min(len(waiting), rng.randint(1, 3)))
         runs = {shard: program.start(*shape, "--shard", f"{shard}/{shards}") for shard in some}
@@ -53,8 +53,8 @@ def kill_shards(program, shape, output, shards, longest, rng, figure):
             code = runs[shard].returncode
             if code == KILLED:
                 figure["kills"] += 1
-                figure["first"] += not list(output.glob(f"part-{shard:05}-*"))
-                figure["others"] += bool(list(output.glob("part-*")))
+                figure["first"] += not names_in(output, f"part-{shard:05}-")
+                figure["others"] += bool(names_in(output, "part-"))
                 continue
             assert code in (0, 3), (code, said)
             codes[shard] = code
