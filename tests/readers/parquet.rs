@@ -19,7 +19,7 @@ say({
     'extra': table.schema.field('extra').metadata[b'embedctl.type'].decode(),
     'created_by': file.metadata.created_by,
     'groups': [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)],
-    'codec': file.metadata.row_group(0).column(6).compression,
+    'codecs': [file.metadata.row_group(0).column(at).compression for at in (1, 6)],
     'encodings': file.metadata.row_group(0).column(6).encodings,
     'rows': ends(table.to_pylist()),
 })";
@@ -53,7 +53,7 @@ say({
             .starts_with("embedctl ")
     );
     assert_eq!(read["groups"].as_array().unwrap().len(), 2);
-    assert_eq!(read["codec"], "ZSTD");
+    assert_eq!(read["codecs"], json!(["ZSTD", "UNCOMPRESSED"]));
     assert!(!read["encodings"].to_string().contains("DICTIONARY"));
     assert_rows(&read["rows"], ROWS, false);
 }

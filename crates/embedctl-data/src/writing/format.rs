@@ -186,7 +186,7 @@ impl OutputFormat {
             Self::Parquet => OutputFacts {
                 endings: &["parquet"],
                 starts: &[PARQUET_MAGIC],
-                about: "Columns id, kept fields and embedding, compressed with zstd",
+                about: "Columns id, kept fields and embedding",
                 shape: VectorShape::Lists,
                 kinds: &VectorKind::ALL,
                 holds_terms: true,

@@ -1,10 +1,9 @@
 //! Apache Parquet.
 
 mod footer;
-mod page_threads;
 mod pages;
+mod plain;
 mod read;
-mod row_groups;
 mod rows;
 mod thrift;
 mod vectors;

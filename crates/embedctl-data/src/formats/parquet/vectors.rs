@@ -9,11 +9,12 @@ use ::parquet::arrow::arrow_reader::{
 use ::parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use ::parquet::file::reader::FileReader;
 use arrow::array::RecordBatch;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, SchemaRef};
 use crossbeam_channel::bounded;
 
 use super::footer::{load, reader};
 use super::pages::FileChunks;
+use super::plain::PlainPages;
 use crate::vectors::columns::{of_batch, vectors_in};
 use crate::vectors::{CUT, RecordedColumns, TakeVector, guarded, unreadable};
 use crate::writing::made::{KEY, decoded};
@@ -63,13 +64,14 @@ pub(super) fn read(
         let why = format!("it claims vectors of {widest} numbers, but holds fewer");
         return Err(unreadable(file.path(), why).with_remedy(CUT));
     }
-    let mask = ProjectionMask::roots(metadata.parquet_schema(), columns);
+    let mask = ProjectionMask::roots(metadata.parquet_schema(), columns.iter().copied());
     let sizes = (groups.iter()).map(|group| group.total_byte_size().unsigned_abs());
     let at_once = SIDE_BY_SIDE / sizes.max().unwrap_or(0).max(1);
     let columns = VectorColumns {
         file,
         chunks,
         mask,
+        only: only(&metadata, &columns),
         batch_rows: (BATCH_NUMBERS / widest).clamp(1, BATCH_ROWS),
         metadata,
     };
@@ -89,8 +91,25 @@ struct VectorColumns<'a> {
     chunks: FileChunks,
     metadata: ArrowReaderMetadata,
     mask: ProjectionMask,
+    /// Where there is one: the schema of it alone, and its number among the columns of a row group.
+    only: Option<(SchemaRef, usize)>,
     /// Rows that are decoded at a time.
     batch_rows: usize,
+}
+
+/// Of a file with one column of vectors, the schema of it alone and its number among the columns of a row group.
+fn only(metadata: &ArrowReaderMetadata, columns: &[usize]) -> Option<(SchemaRef, usize)> {
+    let [column] = *columns else {
+        return None;
+    };
+    let described = metadata.parquet_schema();
+    let leaves = 0..described.num_columns();
+    let mut leaves = leaves.filter(|leaf| described.get_column_root_idx(*leaf) == column);
+    let (leaf, None) = (leaves.next()?, leaves.next()) else {
+        return None;
+    };
+    let schema = metadata.schema().project(&[column]).ok()?;
+    Some((Arc::new(schema), leaf))
 }
 
 impl VectorColumns<'_> {
@@ -104,15 +123,37 @@ impl VectorColumns<'_> {
         let metadata = self.metadata.metadata().row_group(group);
         let chunks = self.chunks.of_groups([metadata].into_iter(), u64::MAX);
         let steps = chunks.clone();
+        let mut done = 0;
+        if let Some((schema, leaf)) = &self.only {
+            let (chunks, schema) = (chunks.clone(), Arc::clone(schema));
+            let pages = guarded(self.file, || {
+                PlainPages::open(chunks, metadata, *leaf, schema)
+            })?;
+            if let Some(mut pages) = pages {
+                while let Some(batch) = guarded(self.file, || {
+                    steps.begin_step(false);
+                    pages.next()
+                })? {
+                    done += batch.num_rows();
+                    take(batch)?;
+                }
+            }
+            if done > 0 && done as i64 == metadata.num_rows() {
+                return Ok(());
+            }
+        }
+        // What remains is in pages of other forms.
         let mut batches = guarded(self.file, || {
             ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, self.metadata.clone())
                 .with_row_groups(vec![group])
                 .with_projection(self.mask.clone())
                 .with_batch_size(self.batch_rows)
+                .with_offset(done)
                 .build()
         })?;
+        let mut skips = done > 0;
         while let Some(batch) = guarded(self.file, || {
-            steps.begin_step(false);
+            steps.begin_step(std::mem::take(&mut skips));
             batches.next().transpose()
         })? {
             take(batch)?;

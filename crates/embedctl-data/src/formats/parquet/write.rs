@@ -5,13 +5,13 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use ::parquet::arrow::arrow_writer::ArrowWriterOptions;
 use ::parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowWriter, encode_arrow_schema};
-use ::parquet::basic::Compression;
+use ::parquet::basic::{Compression, ZstdLevel};
+use ::parquet::file::metadata::KeyValue;
 use ::parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 use ::parquet::schema::types::ColumnPath;
 
-use super::page_threads::{PageThreads, threads_of, zstd};
-use super::row_groups::{BackgroundPages, RowGroupWriter};
 use crate::formats::output::WriterParts;
 use crate::record::Rows;
 use crate::retype;
@@ -28,20 +28,26 @@ use arrow::datatypes::{DataType, Field, Schema};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{KEEP, OUTPUT_FORMAT};
 use embedctl_common::stage::Clock;
-use embedctl_common::threads::{caught, usable_cores};
+use embedctl_common::threads::caught;
 
 /// Bytes of a row group, which is held in memory until it is complete.
 const ROW_GROUP_BYTES: usize = 64 << 20;
 
-/// Columns of a table, at most, whose encoders look values up in dictionaries and compress pages themselves: a dictionary
-/// takes room for thousands of values from its first value on, 50 KiB about, and a codec has a compressor and a decompressor,
-/// 100 KiB about.
+/// Columns of a table, at most, whose encoders have dictionaries and codecs: a dictionary takes room for thousands of values
+/// from its first value on, 50 KiB about, and a codec has a compressor and a decompressor, 100 KiB about.
 const MOST_ENCODERS: usize = 1_000;
+
+/// Compression level: higher ones gain little.
+const ZSTD_LEVEL: i32 = 1;
+
+/// Numbers of vectors that are encoded at a time: for each the encoder makes a place of eight bytes and a level, which for a
+/// whole window are more memory than a cache holds, and new memory each time.
+const ENCODED_NUMBERS: usize = 1 << 18;
 
 /// Rows of a row group at most, for narrow vectors.
 const ROW_GROUP_ROWS: usize = 1 << 17;
 
-type FileWriter = RowGroupWriter<SelfHashed<Target>>;
+type FileWriter = ArrowWriter<SelfHashed<Target>>;
 
 pub(super) struct ParquetWriter {
     target: Option<Target>,
@@ -74,13 +80,13 @@ impl ParquetWriter {
                 OutputFormat::Parquet.check_type(field)?;
             }
             let (encoding, bytes) = (self.table.encoding(), self.row_group_bytes);
-            let beside = PageThreads::start(threads_of(usable_cores()), &self.clock);
-            let beside = beside.or_else(|| has_many_columns(&schema).then(PageThreads::none));
-            let beside = beside.map(|it| with_pages_beside(&schema, encoding, bytes, it));
             let properties = properties(&schema, encoding, bytes).build();
+            let options = ArrowWriterOptions::new()
+                .with_properties(properties)
+                .with_skip_arrow_metadata(true);
             let proves = target.is_rewritable();
             let target = SelfHashed::new(target, proves, &self.clock);
-            let writer = RowGroupWriter::new(target, schema, properties, beside)
+            let writer = ArrowWriter::try_new_with_options(target, schema, options)
                 .map_err(|error| encoding_error(&self.shown, "Parquet", &error))?;
             self.writer = Some(writer);
         }
@@ -101,10 +107,16 @@ impl VectorWriter for ParquetWriter {
                 .with_remedy(format!("choose {OUTPUT_FORMAT} arrow"))
         })?;
         let shown = self.shown.clone();
+        let numbers = self.table.encoding().row_bytes() / size_of::<f32>();
+        let at_once = (ENCODED_NUMBERS / numbers.max(1)).max(1);
         let writer = self.open(&Schema::empty())?;
-        writer
-            .write(&batch)
-            .map_err(|error| encoding_error(&shown, "Parquet", &error))
+        for start in (0..batch.num_rows()).step_by(at_once) {
+            let rows = batch.slice(start, at_once.min(batch.num_rows() - start));
+            writer
+                .write(&rows)
+                .map_err(|error| encoding_error(&shown, "Parquet", &error))?;
+        }
+        Ok(())
     }
 
     fn finish(mut self: Box<Self>, finish: Finish<'_>) -> Result<()> {
@@ -122,18 +134,23 @@ impl VectorWriter for ParquetWriter {
         writer
             .flush()
             .map_err(|error| encoding_error(&shown, "Parquet", &error))?;
-        writer.sink().begin_footer();
-        let provenance = match writer.sink().proves() {
+        writer.inner_mut().begin_footer();
+        let provenance = match writer.inner_mut().proves() {
             true => proof::with_place(&provenance),
             false => provenance,
         };
-        writer.add_metadata(KEY, provenance.to_string());
-        writer.add_metadata(ARROW_SCHEMA_META_KEY, encode_arrow_schema(&schema));
+        let schema = encode_arrow_schema(&schema);
+        for (key, value) in [
+            (KEY, provenance.to_string()),
+            (ARROW_SCHEMA_META_KEY, schema),
+        ] {
+            writer.append_key_value_metadata(KeyValue::new(key.to_owned(), value));
+        }
         writer
             .finish()
             .map_err(|error| encoding_error(&shown, "Parquet", &error))?;
-        let digits = writer.sink().digits()?;
-        let target = writer.sink().get_mut();
+        let digits = writer.inner_mut().digits()?;
+        let target = writer.inner_mut().get_mut();
         if let Some((at, digits)) = digits {
             target.overwrite(at, digits.as_bytes())?;
         }
@@ -145,7 +162,7 @@ impl Drop for ParquetWriter {
     fn drop(&mut self) {
         // The encoder's buffer writes its rest when it is dropped, and the output is given up.
         if let Some(writer) = &mut self.writer {
-            writer.sink().get_mut().abandon();
+            writer.inner_mut().get_mut().abandon();
         }
     }
 }
@@ -209,11 +226,15 @@ pub(super) fn properties(
     let rows = row_group_bytes / encoding.row_bytes().max(1);
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("embedctl ", env!("CARGO_PKG_VERSION")).to_string())
-        .set_compression(zstd())
+        .set_compression(Compression::ZSTD(
+            ZstdLevel::try_new(ZSTD_LEVEL).expect("zstd has that level"),
+        ))
         .set_max_row_group_row_count(Some(rows.clamp(1, ROW_GROUP_ROWS)))
         .set_max_row_group_bytes(Some(row_group_bytes));
     if has_many_columns(schema) {
-        properties = properties.set_dictionary_enabled(false);
+        properties = properties
+            .set_dictionary_enabled(false)
+            .set_compression(Compression::UNCOMPRESSED);
     }
     for kind in encoding.kinds() {
         properties = with_vectors(properties, kind);
@@ -228,33 +249,6 @@ pub(super) fn properties(
 /// Whether a table has so many columns that their encoders together would take much memory.
 fn has_many_columns(schema: &Schema) -> bool {
     schema.fields().len() > MOST_ENCODERS
-}
-
-/// How `threads` compress the pages of columns without a dictionary: those of vectors that are written as they are, and of a
-/// table of very many columns all.
-pub(super) fn with_pages_beside(
-    schema: &Schema,
-    encoding: &VectorEncoding,
-    row_group_bytes: usize,
-    threads: PageThreads,
-) -> BackgroundPages {
-    let of_file = properties(schema, encoding, row_group_bytes);
-    let (small, plain): (Vec<_>, Vec<_>) = encoding.kinds().partition(|kind| is_small(kind));
-    let (changed, compression, mut properties) = match has_many_columns(schema) {
-        // Those with a dictionary stay as they are.
-        true => {
-            let properties = of_file.set_compression(Compression::UNCOMPRESSED);
-            (small, zstd(), properties)
-        }
-        false => (plain, Compression::UNCOMPRESSED, of_file),
-    };
-    for column in changed.into_iter().flat_map(list_paths) {
-        properties = properties.set_column_compression(column, compression);
-    }
-    BackgroundPages {
-        threads,
-        properties: properties.build(),
-    }
 }
 
 /// Whether elements have one byte, and repeat.
@@ -281,11 +275,15 @@ fn with_vectors(
     mut properties: WriterPropertiesBuilder,
     encoding: &VectorEncoding,
 ) -> WriterPropertiesBuilder {
-    // Vectors and ids don't repeat, and their minimum and maximum are of no use. Plain values: splitting
-    // their bytes would save another 9 %, write 10 % slower, and shut out older readers. Single bytes do
-    // repeat, and a dictionary keeps them from becoming four each.
+    // Vectors and ids don't repeat, and their minimum and maximum are of no use. Plain values, not compressed: zstd would
+    // save 7 to 8 % of them, double the time of writing and triple that of reading; splitting their bytes would save
+    // another 9 %, and shut out older readers. Single bytes do repeat, and a dictionary keeps them from becoming four each.
     let small = is_small(encoding);
     for vectors in list_paths(encoding) {
+        if !small {
+            properties =
+                properties.set_column_compression(vectors.clone(), Compression::UNCOMPRESSED);
+        }
         properties = properties
             .set_column_dictionary_enabled(vectors.clone(), small)
             .set_column_statistics_enabled(vectors, EnabledStatistics::None);
@@ -306,4 +304,36 @@ fn with_vectors(
         }
     }
     properties
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::{Dtype, Forms, OutputOptions};
+
+    /// Each dictionary and each codec takes room from its first value on.
+    #[test]
+    fn tables_of_many_columns_have_neither_dictionaries_nor_codecs() {
+        for dtype in [Dtype::F32, Dtype::Ubinary] {
+            let options = OutputOptions {
+                dtype: Some(dtype),
+                format: Some(OutputFormat::Parquet),
+                ..OutputOptions::default()
+            };
+            let encoding = VectorEncoding::new(&options.into(), &Forms::dense(&[16])).unwrap();
+            for (columns, has_few) in [(10, true), (2_000, false)] {
+                let field =
+                    |number: usize| Field::new(format!("field {number}"), DataType::Utf8, true);
+                let schema = Schema::new((0..columns).map(field).collect::<Vec<_>>());
+                let properties = properties(&schema, &encoding, 1 << 20).build();
+                let column = ColumnPath::new(vec!["field 5".to_owned()]);
+                assert_eq!(properties.dictionary_enabled(&column), has_few);
+                let is_plain = properties.compression(&column) == Compression::UNCOMPRESSED;
+                assert_eq!(is_plain, !has_few);
+                let vectors = &list_paths(&encoding)[0];
+                let is_plain = properties.compression(vectors) == Compression::UNCOMPRESSED;
+                assert_eq!(is_plain, !has_few || dtype == Dtype::F32);
+            }
+        }
+    }
 }
