@@ -97,7 +97,7 @@ impl Corpus {
             ))
             .with_remedy(format!("embed again, or with {DTYPE} f32"))
         })?;
-        found.note_missing()?;
+        found.note_strange_rows()?;
         let CorpusFiles { files, warnings } = found;
         Ok(Self {
             name,

@@ -52,19 +52,28 @@ impl CorpusFiles {
         })
     }
 
-    /// Notes files of ids and texts that should lie beside these, and do not.
+    /// Notes files of ids and texts that should lie beside these, and do not, or are others than were written there.
     ///
     /// # Errors
     /// If the system or a store refuses.
-    pub fn note_missing(&mut self) -> Result<()> {
+    pub fn note_strange_rows(&mut self) -> Result<()> {
         for file in &self.files {
-            let is_beside = file.format.facts().row_texts == RowTexts::Beside;
-            if is_beside && output::row_texts_of(&file.file, file.format)?.is_none() {
-                self.warnings.push(format!(
-                    "{}{ROWS} is not there, which has the ids and texts of its rows",
-                    file.file.name
-                ));
+            if file.format.facts().row_texts != RowTexts::Beside {
+                continue;
             }
+            let name = format!("{}{ROWS}", file.file.name);
+            let rows = output::row_texts_of(&file.file, file.format)?;
+            let made = output::provenance(&file.file, file.format)?.unwrap_or_default();
+            match rows.map(|rows| rows.is_as_written(&made)).transpose()? {
+                Some(true) => {}
+                Some(false) => self.warnings.push(format!(
+                    "{name} is not the file that was written there: ids and texts may be those of other rows"
+                )),
+                None => self.warnings.push(format!(
+                    "{name} is not there, which has the ids and texts of its rows"
+                )),
+            }
+            file.file.bytes.close();
         }
         Ok(())
     }

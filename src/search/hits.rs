@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float32Array, RecordBatch, StringArray, UInt64Array};
+use arrow::array::{ArrayRef, Float32Array, Int64Array, RecordBatch, StringArray, UInt64Array};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::row_fields::{CHUNK, RowFields};
 use crate::error::{Error, Result};
@@ -11,6 +12,9 @@ use crate::error::{Error, Result};
 /// A hit, as it is written.
 #[derive(Debug, Clone, Serialize)]
 pub struct Hit {
+    /// The query's number, from 0.
+    #[serde(skip)]
+    pub query_number: usize,
     /// The query's id: the number of its line, where it has no other.
     pub query_id: String,
     /// The query.
@@ -24,6 +28,23 @@ pub struct Hit {
     pub fields: RowFields,
     /// How near it is.
     pub score: f32,
+}
+
+/// The column of ids: of integers if all are, as in the output itself, else of texts.
+fn ids(hits: &[Hit]) -> ArrayRef {
+    let own = || hits.iter().map(|hit| hit.fields.id.as_ref());
+    let has_some = own().flatten().next().is_some();
+    match has_some && own().flatten().all(Value::is_i64) {
+        true => Arc::new(
+            own()
+                .map(|id| id.and_then(Value::as_i64))
+                .collect::<Int64Array>(),
+        ),
+        false => {
+            let texts = hits.iter().map(|hit| hit.fields.id_text());
+            Arc::new(texts.collect::<StringArray>())
+        }
+    }
 }
 
 /// Hits as a table: `query_id`, `query`, `rank`, `id`, `chunk` (where rows are chunks), `row`, `score`.
@@ -42,7 +63,7 @@ pub fn table(hits: &[Hit]) -> Result<RecordBatch> {
         ("query_id", texts(&|hit| Some(hit.query_id.clone()))),
         ("query", texts(&|hit| Some(hit.query.clone()))),
         ("rank", numbers(&|hit| hit.rank)),
-        ("id", texts(&|hit| hit.fields.id_text())),
+        ("id", ids(hits)),
     ];
     if hits.iter().any(|hit| hit.fields.chunk.is_some()) {
         let chunks: UInt64Array = hits.iter().map(|hit| hit.fields.chunk).collect();

@@ -23,6 +23,9 @@ const MAX_ROW_BYTES: usize = 64 << 20;
 /// The column of ids, where nothing else has its name.
 const ID: &str = "id";
 
+/// The field of texts, where no other is named.
+const TEXT: &str = "text";
+
 /// The column of a chunk's number.
 pub(super) const CHUNK: &str = "chunk";
 
@@ -189,13 +192,25 @@ impl Corpus {
         chunking(self) == chunking(other)
     }
 
-    /// The field of the texts that were embedded, where they may have been kept.
-    fn text_field(&self) -> Option<String> {
+    /// The ways to read the texts that were embedded, where they may have been kept: their field, or the template that made
+    /// them, and then the field that is usual.
+    fn text_ways(&self) -> Vec<InputOptions> {
+        let of_field = |field: &str| InputOptions {
+            text_field: field.to_owned(),
+            ..InputOptions::default()
+        };
+        let made = self.made["text"].as_str().unwrap_or(TEXT);
         if self.has_chunks() {
-            return Some("chunk_text".to_owned());
+            return vec![of_field("chunk_text")];
         }
-        let field = self.made["text"].as_str().unwrap_or("text");
-        Some(field.to_owned()).filter(|field| !field.contains('{'))
+        if !made.contains('{') {
+            return vec![of_field(made)];
+        }
+        let template = made.parse().ok().map(|template| InputOptions {
+            text_template: Some(template),
+            ..InputOptions::default()
+        });
+        template.into_iter().chain([of_field(TEXT)]).collect()
     }
 
     fn files_with_ends(&self) -> impl Iterator<Item = (&CorpusFile, u64)> {
@@ -261,7 +276,7 @@ impl Corpus {
             kind: None,
         };
         let keep: Vec<Keep> = kept.map(keep).collect();
-        let open = |texts: InputOptions| {
+        let open = |(texts, has_texts): (InputOptions, bool)| {
             let options = InputOptions {
                 format: Some(rows.format),
                 max_record_bytes: MAX_ROW_BYTES,
@@ -279,7 +294,7 @@ impl Corpus {
             if has_decimals && options.id_type == IdType::Kept {
                 return Err(Error::usage("ids with fractions, which are read as text"));
             }
-            Ok::<_, Error>((options, reader, first))
+            Ok::<_, Error>((options, has_texts, reader, first))
         };
         // The column of ids is called as their field is where a field `id` is kept beside it. A table without the texts is
         // read by its ids alone, of whatever type.
@@ -287,14 +302,15 @@ impl Corpus {
         let columns = named.into_iter().chain([ID.to_owned()]);
         let ways = columns.flat_map(|id| {
             let types = [IdType::Kept, IdType::String].into_iter();
-            let with_texts = types.filter_map({
+            let with_texts = types.flat_map({
                 let id = id.clone();
                 move |id_type| {
-                    Some(InputOptions {
+                    let ways = self.text_ways().into_iter();
+                    let id = id.clone();
+                    ways.map(move |texts| InputOptions {
                         id_field: Some(id.clone()),
                         id_type,
-                        text_field: self.text_field()?,
-                        ..InputOptions::default()
+                        ..texts
                     })
                 }
             });
@@ -303,7 +319,8 @@ impl Corpus {
                 id_field: Some(id),
                 ..InputOptions::default()
             };
-            with_texts.chain([without])
+            let with_texts = with_texts.map(|options| (options, true));
+            with_texts.chain([(without, false)])
         });
         let mut refused = None;
         let opened = ways.map(open).find_map(|way| match way {
@@ -315,13 +332,14 @@ impl Corpus {
                 None
             }
         });
-        let Some((options, mut reader, mut window)) = opened else {
+        let Some((options, has_texts, mut reader, mut window)) = opened else {
             return refused.map_or(Ok(false), Err);
         };
         while let Some(own) = window {
             let rows = FileRows {
                 window: &own,
                 options: &options,
+                has_texts,
                 lines,
             };
             rows.check(&lines.file)?;
@@ -347,6 +365,8 @@ fn is_decimal(id: &str) -> bool {
 struct FileRows<'a> {
     window: &'a Window,
     options: &'a InputOptions,
+    /// Whether the texts that are read are those that were embedded.
+    has_texts: bool,
     lines: &'a WantedLines,
 }
 
@@ -406,14 +426,13 @@ impl FileRows<'_> {
     /// Hands over the number of each row, and the way to its fields; false where `take` wants no more.
     fn for_each(&self, take: &mut dyn FnMut(u64, &dyn Fn() -> RowFields) -> bool) -> bool {
         let (window, options) = (self.window, self.options);
-        let is_text = options.text_template.is_none();
         for (place, (text, origin)) in window.texts.iter().zip(window.origins()).enumerate() {
             let fields = || {
                 let fields = options.record_fields(&window.columns, place, text);
                 RowFields {
                     id: self.id_of(&fields),
                     chunk: Self::chunk_of(&fields),
-                    text: is_text.then(|| text.to_owned()),
+                    text: self.has_texts.then(|| text.to_owned()),
                 }
             };
             if !take(self.number(origin), &fields) {

@@ -5,7 +5,9 @@ use std::fs;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Decimal128Array, RecordBatch, StringArray};
+use arrow::datatypes::DataType;
 use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::{Value, json};
 
 use crate::jobs::code;
@@ -480,4 +482,145 @@ fn a_run_for_trec_has_so_many_texts() {
     );
     let run = sandbox.run("compare c32.npy c32.npy");
     assert!(!run.stderr.contains("in different ways"), "{run}");
+}
+
+/// Hits belong to their query, whatever its id is.
+#[test]
+fn queries_of_one_id_keep_their_hits() {
+    let sandbox = Sandbox::new();
+    write_quotes(&sandbox);
+    embed(&sandbox, REAL_MODEL, "in.txt -o out.npy --keep text");
+    let queries = r#"{"id": 7, "text": "laughing"}
+{"id": 7, "text": "wealth"}"#;
+    sandbox.write("queries.jsonl", queries);
+    let run = search(&sandbox, "out.npy --queries queries.jsonl -k 2");
+    let headings: Vec<&str> = (code(&run, 0).stdout.lines())
+        .filter(|line| ["laughing", "wealth"].contains(line))
+        .collect();
+    assert_eq!(headings, ["laughing", "wealth"]);
+    let run = search(&sandbox, "out.npy --queries queries.jsonl -k 2 -f trec");
+    refused(&run, "two queries have the id \"7\"");
+    // A row without an id is no text of the one whose id is its number.
+    let rows = r#"{"id": "1", "text": "a cat"}
+{"text": "a cat on a mat"}"#;
+    sandbox.write("rows.jsonl", rows);
+    embed(&sandbox, REAL_MODEL, "rows.jsonl -o rows.parquet");
+    let run = search(&sandbox, "rows.parquet -f trec a cat");
+    refused(&run, "row 1 has no id, and others do");
+    embed(
+        &sandbox,
+        REAL_MODEL,
+        "rows.jsonl -o none.npy --id-field none",
+    );
+    let run = search(&sandbox, "none.npy -f trec a cat");
+    let ids: Vec<&str> = (code(&run, 0).stdout.lines())
+        .filter_map(|line| line.split(' ').nth(2))
+        .collect();
+    assert_eq!(ids, ["0", "1"]);
+}
+
+/// Tables of hits are joined with the output by their ids.
+#[test]
+fn ids_of_hits_have_the_type_of_the_outputs() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "in.jsonl",
+        "{\"id\": 7, \"text\": \"a cat\"}\n{\"id\": 8, \"text\": \"a dog\"}\n",
+    );
+    embed(&sandbox, REAL_MODEL, "in.jsonl -o numbers.parquet");
+    embed(
+        &sandbox,
+        REAL_MODEL,
+        "in.jsonl -o texts.npy --id-type string",
+    );
+    for (out, kind) in [
+        ("numbers.parquet", DataType::Int64),
+        ("texts.npy", DataType::Utf8),
+    ] {
+        code(
+            &search(&sandbox, &format!("{out} a cat -o hits.parquet --force")),
+            0,
+        );
+        let file = fs::File::open(sandbox.path("hits.parquet")).unwrap();
+        let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+        assert_eq!(
+            *reader.schema().field_with_name("id").unwrap().data_type(),
+            kind,
+            "{out}"
+        );
+    }
+}
+
+/// A template's text is made again of the fields that were kept.
+#[test]
+fn texts_of_templates_are_shown() {
+    let sandbox = Sandbox::new();
+    sandbox.write("in.jsonl", "{\"year\": 1969, \"text\": \"a cat\"}\n");
+    let line = "in.jsonl --text-template {year}:{text} -o";
+    embed(
+        &sandbox,
+        REAL_MODEL,
+        &format!("{line} both.npy --keep year,text"),
+    );
+    assert_eq!(hits(&sandbox, "both.npy a cat")[0]["text"], "1969:a cat");
+    embed(
+        &sandbox,
+        REAL_MODEL,
+        &format!("{line} one.parquet --keep text"),
+    );
+    assert_eq!(hits(&sandbox, "one.parquet a cat")[0]["text"], "a cat");
+}
+
+#[test]
+fn a_file_of_other_rows_is_named() {
+    let sandbox = Sandbox::new();
+    write_quotes(&sandbox);
+    embed(&sandbox, REAL_MODEL, "in.txt -o out.npy --keep text");
+    let run = search(&sandbox, &format!("out.npy {QUERY}"));
+    assert!(!code(&run, 0).stderr.contains("warning"), "{run}");
+    let quotes = fs::read_to_string(sandbox.path("in.txt")).unwrap();
+    let reversed: Vec<&str> = quotes.lines().rev().collect();
+    sandbox.write("in.txt", reversed.join("\n"));
+    embed(&sandbox, REAL_MODEL, "in.txt -o other.npy --keep text");
+    fs::copy(
+        sandbox.path("other.npy.rows.jsonl"),
+        sandbox.path("out.npy.rows.jsonl"),
+    )
+    .unwrap();
+    let run = search(&sandbox, &format!("out.npy {QUERY}"));
+    assert!(
+        code(&run, 0)
+            .stderr
+            .contains("is not the file that was written there"),
+        "{run}"
+    );
+}
+
+/// Nothing that others use is replaced.
+#[cfg(unix)]
+#[test]
+fn hits_go_into_a_pipe_as_it_is() {
+    let sandbox = Sandbox::new();
+    write_quotes(&sandbox);
+    embed(&sandbox, REAL_MODEL, "in.txt -o out.npy");
+    for line in ["", "--force"] {
+        let pipe = sandbox.path("pipe.jsonl");
+        let name = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();
+        // SAFETY: a C string that outlives the call.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || fs::read_to_string(pipe).unwrap()
+        });
+        code(
+            &search(
+                &sandbox,
+                &format!("out.npy -k 3 -o pipe.jsonl {line} {QUERY}"),
+            ),
+            0,
+        );
+        assert_eq!(reader.join().unwrap().lines().count(), 3);
+        assert!(!fs::symlink_metadata(&pipe).unwrap().is_file());
+        fs::remove_file(&pipe).unwrap();
+    }
 }

@@ -1,9 +1,12 @@
 //! The file from which ids and texts of an output's rows are read back.
 
+use std::io;
 use std::path::Path;
 
-use embedctl_common::error::Result;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::hash::Hash;
 use embedctl_storage::Readable;
+use serde_json::Value;
 
 use crate::reading::format::{InputFormat, by_ending};
 use crate::writing::format::{Compression, OutputFormat, RowTexts};
@@ -42,6 +45,23 @@ pub fn row_texts_of(file: &Readable, format: OutputFormat) -> Result<Option<RowT
         }),
         RowTexts::Nowhere => None,
     })
+}
+
+impl RowTextFile {
+    /// Whether a file beside an output with this provenance is the one that was written there, where its hash is recorded.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn is_as_written(&self, made: &Value) -> Result<bool> {
+        let Some(written) = made["sha256"]["rows"].as_str().filter(|_| self.is_beside) else {
+            return Ok(true);
+        };
+        let mut hash = Hash::default();
+        let read =
+            (self.file.bytes.reader_from(0)).and_then(|mut all| io::copy(&mut all, &mut hash));
+        read.map_err(|error| Error::io("read", &self.file.name, error))?;
+        Ok(hash.hex() == written)
+    }
 }
 
 /// The file under a name that says what it holds: readers of records go by a name's ending.

@@ -6,12 +6,13 @@ use std::path::Path;
 use ::parquet::arrow::ArrowWriter;
 use arrow::array::RecordBatch;
 use arrow::ipc::writer::FileWriter;
-use embedctl_common::atomic::AtomicFile;
 use embedctl_common::error::{Error, Result};
-use embedctl_common::setting::FORCE;
 
 use super::format::OutputFormat;
+use super::options::Destination;
+use super::place::OutputPlace;
 use super::run_files::RunFiles;
+use super::target::Target;
 
 /// Writes a table in a format that has columns.
 ///
@@ -50,7 +51,7 @@ pub fn write_table(
         .map_err(|error| Error::io("write a table to", Path::new("the output"), error))
 }
 
-/// Writes a file that appears under its name when it is complete.
+/// Writes a file that appears under its name when it is complete; into a device or a pipe as it comes.
 ///
 /// # Errors
 /// If it exists and `force` is not given, or `write` or the system refuses.
@@ -58,24 +59,15 @@ pub fn publish_file(
     path: &Path,
     force: bool,
     files: &RunFiles,
-    write: impl FnOnce(&std::fs::File) -> Result<()>,
+    write: impl FnOnce(&mut (dyn Write + Send)) -> Result<()>,
 ) -> Result<()> {
-    let taken = || {
-        Error::usage(format!("{} exists", path.display()))
-            .with_remedy(format!("choose another name, or replace it with {FORCE}"))
-    };
-    if !force && path.symlink_metadata().is_ok() {
-        return Err(taken());
-    }
-    let failed = |error| Error::io("write", path, error);
-    let file = AtomicFile::create(path, &files.pending).map_err(failed)?;
-    write(file.file())?;
-    file.sync().map_err(failed)?;
-    match force {
-        true => file.replace().map_err(failed),
-        false => match file.put_new().map_err(failed)? {
-            true => Ok(()),
-            false => Err(taken()),
-        },
+    let place = OutputPlace::find(&Destination::Path(path.to_path_buf()), OutputPlace::OUTPUT)?;
+    let mut target = Target::create(&place, force, &[], files)?;
+    match write(&mut target) {
+        Ok(()) => target.publish(None),
+        Err(error) => {
+            target.abandon();
+            Err(error)
+        }
     }
 }

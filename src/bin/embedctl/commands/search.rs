@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use embedctl::cancel::CancelToken;
@@ -84,7 +83,10 @@ pub fn run(
         None => embedded(args, &corpus, messages, printer, storage.as_ref(), &cancel)?,
     };
     let hits = match format {
-        Some(HitFormat::Trec) => nearest_texts(&corpus, &queries, args.k, &cancel)?,
+        Some(HitFormat::Trec) => {
+            refuse_equal_ids(&queries)?;
+            nearest_texts(&corpus, &queries, args.k, &cancel)?
+        }
         _ => nearest(&corpus, &queries, args.k, &cancel)?,
     };
     show((output, args.force), format, &hits, &files, printer)?;
@@ -114,6 +116,7 @@ fn nearest(
     let hits = found.iter().enumerate().flat_map(|(query, found)| {
         let fields = &fields;
         (1..).zip(found).map(move |(rank, hit)| Hit {
+            query_number: query,
             query_id: queries.ids[query].clone(),
             query: queries.texts[query].clone(),
             rank,
@@ -135,19 +138,19 @@ fn nearest_texts(
     let mut rows = most;
     loop {
         let hits = nearest(corpus, queries, rows, cancel)?;
-        let mut of_query: HashMap<&str, (usize, HashSet<String>)> = HashMap::new();
+        let mut of_query: HashMap<usize, (usize, HashSet<TextOf>)> = HashMap::new();
         for hit in &hits {
-            let (count, ids) = of_query.entry(&hit.query_id).or_default();
+            let (count, ids) = of_query.entry(hit.query_number).or_default();
             *count += 1;
-            ids.insert(id_of(hit));
+            ids.insert(TextOf::hit(hit));
         }
         let mut counts = of_query.values();
         let is_enough = counts.all(|(count, ids)| ids.len() >= most || *count < rows);
         if is_enough || !corpus.has_chunks() {
-            let mut ranks: HashMap<String, HashSet<String>> = HashMap::new();
+            let mut ranks: HashMap<usize, HashSet<TextOf>> = HashMap::new();
             let is_first = |mut hit: Hit| {
-                let known = ranks.entry(hit.query_id.clone()).or_default();
-                let is_new = known.len() < most && known.insert(id_of(&hit));
+                let known = ranks.entry(hit.query_number).or_default();
+                let is_new = known.len() < most && known.insert(TextOf::hit(&hit));
                 hit.rank = known.len() as u64;
                 is_new.then_some(hit)
             };
@@ -157,9 +160,29 @@ fn nearest_texts(
     }
 }
 
-/// The id of a text; the number of its row, where it has none.
-fn id_of(hit: &Hit) -> String {
-    hit.fields.id_text().unwrap_or_else(|| hit.row.to_string())
+/// What tells a text from others: its id, or the number of its row, where it has none.
+#[derive(PartialEq, Eq, Hash)]
+enum TextOf {
+    Id(String),
+    Row(u64),
+}
+
+impl TextOf {
+    fn hit(hit: &Hit) -> Self {
+        (hit.fields.id_text()).map_or(Self::Row(hit.row), Self::Id)
+    }
+}
+
+/// Refuses queries of one id: a run of TREC's tools would take their hits for those of one query.
+fn refuse_equal_ids(queries: &Queries) -> Result<(), CommandFailure> {
+    let mut known = HashSet::new();
+    match queries.ids.iter().find(|id| !known.insert(id.as_str())) {
+        Some(id) => Err(CommandFailure::usage(format!(
+            "--output-format trec: two queries have the id {id:?}, which names a query there; give each its own, or choose \
+             jsonl or parquet"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// The format of the hits; `None`: lines for people.
@@ -377,7 +400,7 @@ fn show(
             _ => printer.data(lines.as_bytes()),
         };
     };
-    output::publish_file(path, force, files, |mut file| match format {
+    output::publish_file(path, force, files, |file| match format {
         Some(HitFormat::Parquet) => {
             output::write_table(&search::table(hits)?, OutputFormat::Parquet, file)
         }
@@ -401,11 +424,18 @@ fn json_lines(hits: &[Hit]) -> Result<String, CommandFailure> {
     Ok(lines)
 }
 
-/// The run format of TREC's tools, whose fields are separated by spaces.
+/// The run format of TREC's tools, whose fields are separated by spaces. Where no row has an id, rows have their numbers.
 fn trec(hits: &[Hit]) -> Result<String, CommandFailure> {
     let mut lines = String::new();
+    let has_ids = hits.iter().any(|hit| hit.fields.id.is_some());
+    if let Some(hit) = hits.iter().find(|hit| has_ids && hit.fields.id.is_none()) {
+        return Err(CommandFailure::usage(format!(
+            "--output-format trec: row {} has no id, and others do; choose jsonl or parquet",
+            hit.row
+        )));
+    }
     for hit in hits {
-        let id = id_of(hit);
+        let id = (hit.fields.id_text()).unwrap_or_else(|| hit.row.to_string());
         for id in [&hit.query_id, &id] {
             if id.is_empty() || id.contains(char::is_whitespace) {
                 return Err(CommandFailure::usage(format!(
@@ -433,7 +463,7 @@ fn for_people(hits: &[Hit]) -> TextTable {
     };
     let width = hits.iter().map(|hit| id(hit).chars().count()).max();
     let width = width.unwrap_or(0).min(40);
-    let mut queries = hits.iter().map(|hit| &hit.query_id);
+    let mut queries = hits.iter().map(|hit| hit.query_number);
     let first = queries.next();
     let has_several = queries.any(|query| Some(query) != first);
     for hit in hits {
