@@ -12,11 +12,12 @@ pub fn is_much(cut: &CutTokens, run: u64) -> bool {
     cut.share_of_all(run) >= MUCH
 }
 
-/// `23 of 23 texts were cut to 64 tokens; 91 % of their tokens had no effect`, after a run of `rows`.
+/// `23 of 23 texts were cut to 64 tokens; about 91 % of their tokens had no effect`, after a run of `rows`: long texts are
+/// not tokenized to their end.
 pub fn loss(cut: &CutTokens, rows: u64, noun: &str, limit: Option<usize>) -> String {
     let were = if cut.rows == 1 { "was" } else { "were" };
     format!(
-        "{} of {} {were} cut{}; {} of {} tokens had no effect",
+        "{} of {} {were} cut{}; about {} of {} tokens had no effect",
         count(cut.rows),
         number(rows, noun),
         to(limit),
@@ -25,7 +26,7 @@ pub fn loss(cut: &CutTokens, rows: u64, noun: &str, limit: Option<usize>) -> Str
     )
 }
 
-/// The same where little is lost: `4 of 300 texts were cut to 256 tokens; 1 % of all tokens had no effect`.
+/// The same where little is lost: `4 of 300 texts were cut to 256 tokens; about 1 % of all tokens had no effect`.
 pub fn little_loss(
     cut: &CutTokens,
     run: u64,
@@ -35,7 +36,7 @@ pub fn little_loss(
 ) -> String {
     let were = if cut.rows == 1 { "was" } else { "were" };
     format!(
-        "{} of {} {were} cut{}; {} of all tokens had no effect",
+        "{} of {} {were} cut{}; about {} of all tokens had no effect",
         count(cut.rows),
         number(rows, noun),
         to(limit),
@@ -49,16 +50,19 @@ fn to(limit: Option<usize>) -> String {
     })
 }
 
-/// `` `--chunk sentences` keeps WHAT; `--max-length 512` keeps 40 % of them ``, with a point; `None` if no option helps.
-pub fn remedy(cut: &CutTokens, remedy: CutRemedy, what: &str) -> Option<String> {
+/// `` `--chunk sentences` keeps WHAT; `--max-length 512` keeps 40 % of them ``, with a point; `None` if no option helps. After
+/// a run, whose numbers `are_about` right, `about 40 %`.
+pub fn remedy(cut: &CutTokens, remedy: CutRemedy, what: &str, are_about: bool) -> Option<String> {
+    let about = if are_about { "about " } else { "" };
     let chunk = remedy
         .chunk
         .map(|by| format!("`--chunk {by}` keeps {what}"));
     let longer = remedy.max_length.map(|most| {
         let kept = match (cut.reachable == cut.lost, &chunk) {
+            (true, _) if are_about => "about all of them".to_owned(),
             (true, Some(_)) => "them, too".to_owned(),
             (true, None) => what.to_owned(),
-            (false, _) => format!("{} of them", whole_percent(cut.reachable_share())),
+            (false, _) => format!("{about}{} of them", whole_percent(cut.reachable_share())),
         };
         format!("`--max-length {most}` keeps {kept}")
     });
@@ -82,7 +86,7 @@ mod tests {
         };
         assert_eq!(
             loss(&cut, 23, "text", Some(64)),
-            "23 of 23 texts were cut to 64 tokens; 91 % of their tokens had no effect"
+            "23 of 23 texts were cut to 64 tokens; about 91 % of their tokens had no effect"
         );
         assert!(is_much(&cut, 1472));
         let both = CutRemedy {
@@ -90,18 +94,22 @@ mod tests {
             max_length: Some(512),
         };
         assert_eq!(
-            remedy(&cut, both, "them").unwrap(),
-            "`--chunk markdown` keeps them; `--max-length 512` keeps 40 % of them."
+            remedy(&cut, both, "them", true).unwrap(),
+            "`--chunk markdown` keeps them; `--max-length 512` keeps about 40 % of them."
         );
         let all = CutTokens {
             reachable: cut.lost,
             ..cut
         };
         assert_eq!(
-            remedy(&all, both, "them").unwrap(),
+            remedy(&all, both, "them", false).unwrap(),
             "`--chunk markdown` keeps them; `--max-length 512` keeps them, too."
         );
-        assert_eq!(remedy(&cut, CutRemedy::default(), "them"), None);
+        assert_eq!(
+            remedy(&all, both, "them", true).unwrap(),
+            "`--chunk markdown` keeps them; `--max-length 512` keeps about all of them."
+        );
+        assert_eq!(remedy(&cut, CutRemedy::default(), "them", true), None);
         let little = CutTokens {
             rows: 1,
             kept: 64,
@@ -111,7 +119,7 @@ mod tests {
         assert!(!is_much(&little, 3243));
         assert_eq!(
             little_loss(&little, 3243, 301, "text", Some(64)),
-            "1 of 301 texts was cut to 64 tokens; 1 % of all tokens had no effect"
+            "1 of 301 texts was cut to 64 tokens; about 1 % of all tokens had no effect"
         );
     }
 }

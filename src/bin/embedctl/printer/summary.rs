@@ -186,7 +186,7 @@ impl RunReport<'_> {
             return Some((MessageLevel::Info, words));
         }
         let loss = cuts::loss(cut, rows, noun, summary.max_length);
-        let message = match cuts::remedy(cut, summary.cut_remedy, "them") {
+        let message = match cuts::remedy(cut, summary.cut_remedy, "them", true) {
             Some(remedy) => format!("{loss}. {remedy}"),
             None => loss,
         };

@@ -180,7 +180,7 @@ fn advice(survey: &Survey, table: &mut TextTable) {
     let what = format!("the {share} of tokens that are cut now");
     let remedy = match cut.rows {
         0 => None,
-        _ => cuts::remedy(cut, survey.cut_remedy, &what),
+        _ => cuts::remedy(cut, survey.cut_remedy, &what, false),
     };
     if let Some(remedy) = remedy {
         table.line("");
