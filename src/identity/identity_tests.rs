@@ -269,6 +269,27 @@ fn the_numbers_of_an_engine_are_part_of_the_identity() {
     );
 }
 
+/// A graph of single precision that was built of weights gives the native engine's vectors, which names its precision.
+#[test]
+fn an_engine_that_names_no_precision_has_single() {
+    let with_precision = |engine: &str, precision: Option<&str>| VectorIdentity {
+        computation: Some(Computation {
+            engine: engine.into(),
+            precision: precision.map(str::to_owned),
+            arithmetic: None,
+        }),
+        ..Options::new().identity()
+    };
+    let built = with_precision(Computation::ONNX, None);
+    let decides = |other: &VectorIdentity| {
+        let found = built.differences(other);
+        found.iter().any(|difference| difference.decides)
+    };
+    assert!(!decides(&with_precision(Computation::NATIVE, Some("fp32"))));
+    assert!(decides(&with_precision(Computation::NATIVE, Some("int8"))));
+    assert!(decides(&with_precision(Computation::ONNX, Some("bf16"))));
+}
+
 /// An identity as the program of 23 November 2026 wrote it.
 fn fixture(name: &str) -> Value {
     let path = Path::new("fixtures/identity").join(name);

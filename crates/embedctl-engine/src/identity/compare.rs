@@ -104,14 +104,23 @@ fn shorten(text: &str) -> String {
     }
 }
 
-/// The fields that are not equal in all of these, in the order of their paths.
+/// The precision of an engine that names none: single.
+const PRECISION: (&str, &str) = ("engine.precision", "fp32");
+
+/// What a field's value says: the native engine names single precision, and others do not.
+fn meant<'v>(key: &str, value: &'v Value) -> Option<&'v Value> {
+    let is_usual = key == PRECISION.0 && value.as_str().is_none_or(|it| it == PRECISION.1);
+    Some(value).filter(|_| !is_usual)
+}
+
+/// The fields that do not say the same in all of these, in the order of their paths.
 #[must_use]
 pub fn differences(all: &[Fields]) -> Vec<Difference> {
     let keys: BTreeSet<&String> = all.iter().flat_map(BTreeMap::keys).collect();
     let difference = |key: &String| {
         let values = all.iter().map(|fields| fields.get(key).cloned());
         let values: Vec<Value> = values.map(Option::unwrap_or_default).collect();
-        let differs = values.iter().any(|value| *value != values[0]);
+        let differs = (values.iter()).any(|value| meant(key, value) != meant(key, &values[0]));
         differs.then(|| Difference {
             key: key.clone(),
             decides: Weight::of(key) == Weight::Decides,
