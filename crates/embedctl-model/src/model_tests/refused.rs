@@ -425,3 +425,25 @@ fn a_unigram_piece_of_any_length_is_read_or_refused() {
         }
     }
 }
+
+/// Templates repeat tokens and texts, each as often as the last one left them.
+#[test]
+fn a_template_that_grows_without_a_limit_is_refused() {
+    let named = |id: &str| json!({"SpecialToken": {"id": id, "type_id": 0}});
+    let text = json!({"Sequence": {"id": "A", "type_id": 0}});
+    let special = |count: usize| {
+        let tokens = vec!["[CLS]"; count];
+        json!({"[CLS]": {"id": "[CLS]", "ids": vec![2; count], "tokens": tokens}})
+    };
+    let template = |single: &[Value], count: usize| json!({"type": "TemplateProcessing", "single": single, "pair": [text], "special_tokens": special(count)});
+    let long = [vec![named("[CLS]"); 700], vec![text.clone()]].concat();
+    let twice = template(&[text.clone(), text.clone()], 1);
+    let doubled = json!({"type": "Sequence", "processors": vec![twice; 40]});
+    for post in [template(&long, 700), doubled] {
+        let backend = json!("TokenizersBackend");
+        let variant = Variant::of("bert-cls")
+            .change("tokenizer.json", "post_processor", post)
+            .change("tokenizer_config.json", "tokenizer_class", backend);
+        variant.refused(&["tokenizer.json", "more than 65536 tokens of a text of one"]);
+    }
+}

@@ -292,7 +292,30 @@ fn gives_types(arguments: &Arguments, class: TokenizerClass) -> bool {
     }
 }
 
-/// Checks that the templates of a post-processor know their special tokens: the crate panics over others.
+/// Tokens, at most, that a post-processor may make of one.
+const MOST_FRAME_TOKENS: usize = 1 << 16;
+
+/// Tokens that the post-processor makes of a text, or of a pair of texts, of so many, at most.
+fn framed(post: &Value, key: &str, tokens: usize) -> usize {
+    if let Some(processors) = post["processors"].as_array() {
+        let each = processors.iter();
+        return each.fold(tokens, |tokens, post| framed(post, key, tokens));
+    }
+    let Some(pieces) = post[key].as_array() else {
+        // Processors without templates have up to four tokens of their own.
+        return tokens.saturating_add(4);
+    };
+    let of_piece = |piece: &Value| match piece["SpecialToken"]["id"].as_str() {
+        Some(name) => post["special_tokens"][name]["ids"]
+            .as_array()
+            .map_or(0, Vec::len),
+        None => tokens,
+    };
+    pieces.iter().map(of_piece).fold(0, usize::saturating_add)
+}
+
+/// Checks that the templates of a post-processor know their special tokens, as the crate panics over others, and that they do
+/// not grow without a limit.
 fn check_template(post: Option<&PostProcessorWrapper>) -> Result<(), Cause> {
     fn unknown(post: &Value) -> Option<&str> {
         let listed = |key: &str| post[key].as_array().into_iter().flatten();
@@ -305,7 +328,15 @@ fn check_template(post: Option<&PostProcessorWrapper>) -> Result<(), Cause> {
     }
     // The crate shows templates only in their serialized form.
     let written = serde_json::to_value(post).map_err(|error| error.to_string())?;
+    let longest = ["single", "pair"]
+        .map(|key| framed(&written, key, 2))
+        .into_iter()
+        .max();
     match unknown(&written) {
+        None if longest > Some(MOST_FRAME_TOKENS) => Err(Cause::of(format!(
+            "has a template that makes more than {MOST_FRAME_TOKENS} tokens of a text of one"
+        ))
+        .with("fetch the file again")),
         None => Ok(()),
         Some(name) => Err(Cause::of(format!(
             "has a template with the special token '{name}', which its list special_tokens does not have"
