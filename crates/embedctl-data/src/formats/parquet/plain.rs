@@ -138,7 +138,7 @@ impl ListForm {
         // A list begins with a number at level 0, and goes on with numbers at level 1.
         let is_next = |at: usize, level, run: usize| match level {
             0 => at.is_multiple_of(self.width) && (run == 1 || self.width == 1),
-            _ => at % self.width != 0 && at % self.width + run <= self.width,
+            _ => !at.is_multiple_of(self.width) && at % self.width + run <= self.width,
         };
         let is_there = |_, level, _| level == self.defined;
         let bits = u16::BITS - self.defined.leading_zeros();
