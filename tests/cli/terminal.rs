@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::sandbox::{REAL_MODEL, Sandbox, in_repository};
 use crate::support::program;
-use crate::support_terminal::{at_a_terminal, at_a_terminal_of, drawn};
+use crate::support_terminal::{all_at_a_terminal_of, at_a_terminal, at_a_terminal_of, drawn};
 
 #[test]
 fn progress_is_drawn_and_taken_away() {
@@ -153,6 +153,27 @@ fn the_summary_fits_the_terminal() {
                 "{columns}: {line}"
             );
         }
+    }
+}
+
+/// A hit is a line.
+#[test]
+fn hits_fit_the_terminal() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "in.txt",
+        "a cat sat on a mat and looked at a rat ".repeat(5) + "\na rug\n",
+    );
+    let mut command = sandbox.embed_command("in.txt -o out.parquet --keep text");
+    sandbox.finish(&mut command);
+    for columns in [40, 80] {
+        let mut command = sandbox.command("search out.parquet -q a cat".split(' '));
+        let (code, shown) = all_at_a_terminal_of(columns, &mut command);
+        assert_eq!(code, Some(0), "{shown}");
+        let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        let longest = lines.iter().map(|line| line.chars().count()).max();
+        assert_eq!(longest, Some(usize::from(columns)), "{lines:?}");
     }
 }
 

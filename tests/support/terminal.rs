@@ -41,7 +41,22 @@ pub fn at_a_terminal_of(
     command: &mut Command,
     typed: &[u8],
 ) -> (Option<i32>, String) {
-    let (mut ours, theirs) = terminal(columns);
+    run_at(terminal(columns), command, typed)
+}
+
+/// The same with standard output at the terminal, too.
+#[allow(dead_code)] // Not every test file has results for people.
+pub fn all_at_a_terminal_of(columns: u16, command: &mut Command) -> (Option<i32>, String) {
+    let (ours, theirs) = terminal(columns);
+    command.stdout(theirs.try_clone().unwrap());
+    run_at((ours, theirs), command, b"")
+}
+
+fn run_at(
+    (mut ours, theirs): (File, OwnedFd),
+    command: &mut Command,
+    typed: &[u8],
+) -> (Option<i32>, String) {
     let stdin = Stdio::from(theirs.try_clone().unwrap());
     let mut child = command
         .env("TERM", "xterm")
@@ -50,7 +65,10 @@ pub fn at_a_terminal_of(
         .spawn()
         .unwrap();
     // The command holds their end open until it is given new ones.
-    command.stdin(Stdio::null()).stderr(Stdio::null());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     ours.write_all(typed).unwrap();
     let mut screen = ours.try_clone().unwrap();
     let reader = thread::spawn(move || {

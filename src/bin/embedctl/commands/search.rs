@@ -22,8 +22,11 @@ use crate::failure::CommandFailure;
 use crate::interrupt;
 use crate::printer::{Printer, TextTable};
 
-/// Characters of a text that people are shown.
+/// Characters of a text that people are shown where the width of their terminal is not known.
 const SHOWN: usize = 200;
+
+/// Characters of a text that people are shown, however narrow their terminal is.
+const LEAST_SHOWN: usize = 20;
 
 /// Queries with their ids.
 struct Queries {
@@ -389,7 +392,7 @@ fn show(
     printer: &Printer,
 ) -> Result<(), CommandFailure> {
     let lines = match format {
-        None => return printer.text(&for_people(hits)),
+        None => return printer.text(&for_people(hits, Printer::result_width())),
         Some(HitFormat::Jsonl) => json_lines(hits)?,
         Some(HitFormat::Trec) => trec(hits)?,
         Some(HitFormat::Parquet | HitFormat::Arrow) => String::new(),
@@ -454,8 +457,8 @@ fn trec(hits: &[Hit]) -> Result<String, CommandFailure> {
     Ok(lines)
 }
 
-/// Score, id and text of each hit; with several queries, each above its hits.
-fn for_people(hits: &[Hit]) -> TextTable {
+/// Score, id and text of each hit, as much as a line of so many `columns` holds; with several queries, each above its hits.
+fn for_people(hits: &[Hit], columns: Option<usize>) -> TextTable {
     let mut table = TextTable::default();
     let id = |hit: &Hit| {
         let id = hit.fields.shown_id();
@@ -475,11 +478,17 @@ fn for_people(hits: &[Hit]) -> TextTable {
         let shown = text
             .chars()
             .map(|own| if own.is_whitespace() { ' ' } else { own });
-        let mut shown: String = shown.take(SHOWN).collect();
+        let start = format!("{:>8.4}  {:<width$}  ", hit.score, id(hit));
+        let room = columns.map_or(SHOWN, |columns| {
+            columns
+                .saturating_sub(start.chars().count() + 1)
+                .max(LEAST_SHOWN)
+        });
+        let mut shown: String = shown.take(room).collect();
         if shown.len() < text.len() {
             shown.push('…');
         }
-        table.line(&format!("{:>8.4}  {:<width$}  {shown}", hit.score, id(hit)));
+        table.line(&format!("{start}{shown}"));
     }
     table
 }

@@ -346,6 +346,12 @@ impl Printer {
         Some(usize::from(columns)).filter(|&columns| columns > 0)
     }
 
+    /// Columns of the terminal that results go to; `None`: they go elsewhere.
+    pub fn result_width() -> Option<usize> {
+        let (Width(columns), _) = terminal_size_of(io::stdout())?;
+        Some(usize::from(columns)).filter(|&columns| columns > 0)
+    }
+
     /// One message for programs, with fields of its own.
     fn event(&self, level: MessageLevel, event: &str, message: &str, fields: Map<String, Value>) {
         let mut object = Map::new();
