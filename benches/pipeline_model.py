@@ -6,8 +6,8 @@
 Threads, queues and their limits are those of src/pipeline and of the writers (internals.md, "Threads and memory").
 Costs are microseconds of one core a row, measured on one machine (COSTS); engines are rates of one core (MODELS).
 Threads that are ready share the cores evenly. Not in the model: memory bandwidth beyond CAP, caches that cores share,
-NUMA, clocks that drop when all cores work, disks that are slower than the page cache. --before: writing on one thread
-and tokenization in chunks of 256 rows.
+NUMA, clocks that drop when all cores work, disks that are slower than the page cache. --before: writing on one thread,
+with vectors compressed, and tokenization in chunks of 256 rows.
 
 Prints for each case rows a second, the share of the rate that the engine alone would have on all cores, and the stage
 with the least rest.
@@ -22,8 +22,8 @@ BLOCK = 1 << 20  # bytes that are hashed, and about those of a page
 ROW_GROUP = 64 << 20
 BATCH_TOKENS = 256
 # Bytes a second that the memory of a large server can move, and how often the bytes of a vector are moved from pooling
-# to the page cache (pooled, gathered, encoded, compressed, hashed, written: read and written each).
-CAP, MOVES = 200e9, 12
+# to the page cache (pooled, gathered, encoded, hashed, written: read and written each).
+CAP, MOVES = 200e9, 10
 
 
 class Machine:
@@ -132,8 +132,6 @@ class Run:
         start = self.machine.start
         self.tokenizers = pool(self.machine, "tokenize", cores)
         self.workers = pool(self.machine, "infer", cores)
-        self.page_threads = min(cores // 4, 8) if now and kind == "parquet" else 0
-        self.pages = pool(self.machine, "compress pages", self.page_threads)
         for thread in (self.reader(), self.tokenizer(), self.settler()):
             start(thread)
         if now:
@@ -191,18 +189,10 @@ class Run:
                 yield "work", stage, (costs["npy"] * WINDOW) / max(1, round(blocks))
                 yield from self.hashed(stage, BLOCK)
             return
-        done, pages = Queue(float("inf")), max(1, round(blocks))
+        pages = max(1, round(blocks))
         for _ in range(pages):
-            encode = costs["encode" if self.now else "before"]
-            yield "work", stage, encode * WINDOW / pages
-            compress = costs["compress"] * WINDOW / pages
-            if self.page_threads:
-                yield "put", self.pages, (compress, done)
-            else:
-                yield "work", stage, compress
-        # Where a row group ends is known when its pages are.
-        for _ in range(pages if self.page_threads else 0):
-            yield "get", done
+            page = costs["encode"] if self.now else costs["before"] + costs["compress"]
+            yield "work", stage, page * WINDOW / pages
         self.grouped += self.window_bytes
         if self.grouped >= ROW_GROUP or is_last:
             for _ in range(max(1, round(self.grouped / BLOCK))):
@@ -224,7 +214,7 @@ class Run:
     def result(self):
         """Rows a second, and the stages by how busy their threads were."""
         self.machine.run()
-        threads = {"infer": self.cores, "tokenize": self.cores, "compress pages": self.page_threads}
+        threads = {"infer": self.cores, "tokenize": self.cores}
         busy = self.machine.busy.items()
         shares = {stage: time / self.end / threads.get(stage, 1) for stage, time in busy}
         return self.windows * WINDOW / self.end * 1e6, shares
@@ -237,7 +227,7 @@ COSTS = {
     "batches": 0.3,
     "tokenize a token": 0.05,
     "hash a byte": 0.00057,
-    # By width: settling and gathering; encoding with and without compression apart; handing to the page cache; NPY without
+    # By width: settling and gathering; encoding; compressing, where that is done; handing to the page cache; NPY without
     # its hash. "before": encoding whole windows at once.
     384: {"settle": 0.6, "encode": 1.25, "before": 1.25, "compress": 2.4, "write": 0.37, "npy": 1.05},
     1024: {"settle": 1.6, "encode": 3.1, "before": 14.0, "compress": 5.1, "write": 1.1, "npy": 6.4},

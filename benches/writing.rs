@@ -45,7 +45,7 @@ fn main() {
             let mut hash = Sha256::new();
             timed(|| windows.iter().for_each(|_| hash.update(&bytes)))
         });
-        // As Parquet's pages are.
+        // As Parquet's pages were before vectors were written as they are.
         let mut zstd = zstd::bulk::Compressor::new(1).expect("a compressor");
         report(&format!("zstd {width}"), rows, rounds, || {
             timed(|| {
