@@ -150,6 +150,10 @@ struct TextBuilder {
     skipped: Option<(String, usize)>,
     /// Whether white space stays as it is, in `<pre>`.
     is_verbatim: bool,
+    /// Whether words are those of a heading, which has one line.
+    is_heading: bool,
+    /// Quotations and lists that are open. A heading in one is not above the text behind it.
+    inside: usize,
 }
 
 /// Space between words, the widest of what was met.
@@ -174,13 +178,22 @@ impl TextBuilder {
         for part in characters.split_inclusive(|c: char| c.is_ascii_whitespace()) {
             let word = part.trim_end_matches(|c: char| c.is_ascii_whitespace());
             if !word.is_empty() {
+                let begins_line = self.begins_line() && self.start.is_empty();
                 self.fill_gap();
+                if begins_line && marks_heading(word) {
+                    self.text.push('\\');
+                }
                 self.text.push_str(word);
             }
             if word.len() < part.len() {
                 self.gap = self.gap.max(Gap::Space);
             }
         }
+    }
+
+    /// Whether the next word begins a line.
+    fn begins_line(&self) -> bool {
+        self.gap >= Gap::Line || self.text.is_empty()
     }
 
     /// Writes what stands before a word.
@@ -202,14 +215,16 @@ impl TextBuilder {
         let is_start = tag.kind == TagKind::StartTag;
         let raw = RAW.iter().find(|(own, _)| *own == name && is_start);
         if !self.is_skipped(name, is_start, tag.self_closing) {
-            match is_start {
-                true => self.open(name),
-                false => self.close(name),
+            match (is_start, tag.self_closing) {
+                (true, false) => self.open(name),
+                (true, true) => self.empty(name),
+                (false, _) => self.close(name),
             }
         }
         match raw {
-            Some((_, kind)) => TokenSinkResult::RawData(*kind),
-            None => TokenSinkResult::Continue,
+            // As in XHTML, one that is closed in itself has no content.
+            Some((_, kind)) if !tag.self_closing => TokenSinkResult::RawData(*kind),
+            _ => TokenSinkResult::Continue,
         }
     }
 
@@ -237,9 +252,28 @@ impl TextBuilder {
         !has_text
     }
 
+    /// An element that is closed in itself.
+    fn empty(&mut self, name: &str) {
+        match name {
+            "br" | "td" | "th" => self.open(name),
+            _ if holds(name) => self.begin(Gap::Paragraph, ""),
+            _ => self.close(name),
+        }
+    }
+
     fn open(&mut self, name: &str) {
+        self.inside += usize::from(holds(name));
+        self.is_heading &= !BLOCKS.contains(&name);
         match (name, heading(name)) {
-            (_, Some(level)) => self.begin(Gap::Paragraph, &format!("{} ", "#".repeat(level))),
+            (_, Some(level)) => {
+                self.is_heading = true;
+                let mark = match self.inside {
+                    0 => "#".repeat(level) + " ",
+                    _ => String::new(),
+                };
+                self.begin(Gap::Paragraph, &mark);
+            }
+            ("br", _) if self.is_heading => self.gap = self.gap.max(Gap::Space),
             ("br", _) => self.gap = self.gap.max(Gap::Line),
             ("li", _) => self.begin(Gap::Line, "- "),
             ("tr", _) => self.begin(Gap::Line, ""),
@@ -255,6 +289,8 @@ impl TextBuilder {
     }
 
     fn close(&mut self, name: &str) {
+        self.inside = self.inside.saturating_sub(usize::from(holds(name)));
+        self.is_heading &= heading(name).is_none();
         match name {
             "pre" if self.is_verbatim => {
                 self.is_verbatim = false;
@@ -269,7 +305,7 @@ impl TextBuilder {
             "li" | "tr" => self.gap = self.gap.max(Gap::Line),
             _ if heading(name).is_some() || BLOCKS.contains(&name) => {
                 // A heading without words is none.
-                if heading(name).is_some() {
+                if heading(name).is_some() && self.inside == 0 {
                     self.start.clear();
                 }
                 self.begin(Gap::Paragraph, "");
@@ -290,8 +326,7 @@ impl TextBuilder {
 
     /// Separates a cell from the one before it in its row.
     fn cell(&mut self) {
-        let begins_row = self.gap >= Gap::Line || self.text.is_empty();
-        if !begins_row {
+        if !self.begins_line() {
             self.text.push_str(" |");
             self.gap = Gap::Space;
         }
@@ -306,6 +341,17 @@ impl TextBuilder {
         }
         self.text
     }
+}
+
+/// Whether an element is a quotation or a list.
+fn holds(name: &str) -> bool {
+    matches!(name, "blockquote" | "menu" | "ol" | "ul")
+}
+
+/// Whether a word that begins a line would make a heading of it, or of the line before it, in Markdown.
+fn marks_heading(word: &str) -> bool {
+    let is_all = |mark| word.bytes().all(|byte| byte == mark);
+    (is_all(b'#') && word.len() <= 6) || (word.len() > 1 && (is_all(b'=') || is_all(b'-')))
 }
 
 /// The level of a heading's element.
@@ -334,6 +380,45 @@ mod tests {
     }
 
     #[test]
+    fn a_tag_that_is_closed_in_itself_has_no_content() {
+        for name in [
+            "script", "style", "title", "iframe", "textarea", "svg", "pre", "h2", "ul",
+        ] {
+            let page = format!("<p>a</p><{name} x=\"y\"/><p>b</p><h2>c</h2>");
+            assert_eq!(text_of(&page), "a\n\nb\n\n## c\n", "{name}");
+        }
+        assert_eq!(
+            text_of("a<br/>b<script src=x/></script><p/>c"),
+            "a\nb\n\nc\n"
+        );
+    }
+
+    #[test]
+    fn what_is_no_heading_of_the_page_is_none_of_its_text() {
+        for (page, expected) in [
+            (
+                "<blockquote><h2>q</h2>x</blockquote><h2>y</h2>",
+                "q\n\nx\n\n## y\n",
+            ),
+            (
+                "<ul><li><h3>a</h3><p>b<li>c</ul><h2>y",
+                "- a\n\nb\n- c\n\n## y\n",
+            ),
+            (
+                "<p># a<br>## b<p>#c<br>===<br>- d<br>---",
+                "\\# a\n\\## b\n\n#c\n\\===\n- d\n\\---\n",
+            ),
+            (
+                "<h3>Sub<br>head <b>x</b></h3><p>a<br>b",
+                "### Sub head x\n\na\nb\n",
+            ),
+            ("<h3>Never closed<p>a<br>b", "### Never closed\n\na\nb\n"),
+        ] {
+            assert_eq!(text_of(page), expected, "{page}");
+        }
+    }
+
+    #[test]
     fn damaged_pages_are_read_to_their_end() {
         for (page, expected) in [
             ("", ""),
@@ -346,6 +431,7 @@ mod tests {
             ("<textarea>typed <b></textarea>", "typed <b>\n"),
             ("a < b &unknown; &#x41;", "a < b &unknown; A\n"),
             ("<h1></h1><p>x", "x\n"),
+            ("</ul></blockquote><h2>x", "## x\n"),
         ] {
             assert_eq!(text_of(page), expected, "{page}");
         }

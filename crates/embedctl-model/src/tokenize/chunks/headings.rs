@@ -15,6 +15,17 @@ struct Heading {
     start: usize,
     level: usize,
     words: String,
+    /// How many quotations and list items it stands in.
+    depth: usize,
+    /// The byte at which the innermost of them ends, and with it the heading's section.
+    end: usize,
+}
+
+impl Heading {
+    /// Whether a section of this heading goes on behind the beginning of another one's.
+    fn holds(&self, other: &Self) -> bool {
+        self.depth < other.depth || self.level < other.level
+    }
 }
 
 /// The headings above each of these places of `text`, from the highest level down (`Guide > Install`); empty where there is
@@ -42,9 +53,10 @@ pub fn headings_above(
         // White space before a heading belongs to the place before it.
         let begins = text[byte..].len() - text[byte..].trim_start().len();
         while let Some(heading) = found.next_if(|one| one.start <= byte + begins) {
-            above.retain(|higher| higher.level < heading.level);
+            above.retain(|higher| higher.end > heading.start && higher.holds(&heading));
             above.push(heading);
         }
+        above.retain(|heading| heading.end > byte + begins);
         let words: Vec<&str> = above.iter().map(|one| one.words.as_str()).collect();
         paths.push(words.join(BETWEEN));
     }
@@ -54,6 +66,8 @@ pub fn headings_above(
 fn headings(text: &str) -> Vec<Heading> {
     let mut found: Vec<Heading> = Vec::new();
     let mut is_open = false;
+    // The ends of quotations and list items that are open.
+    let mut around: Vec<usize> = Vec::new();
     for (event, range) in Parser::new_ext(text, MARKDOWN).into_offset_iter() {
         match event {
             Event::Start(Tag::Heading { level, .. }) => {
@@ -62,7 +76,13 @@ fn headings(text: &str) -> Vec<Heading> {
                     start: range.start,
                     level: level as usize,
                     words: String::new(),
+                    depth: around.len(),
+                    end: around.last().copied().unwrap_or(usize::MAX),
                 });
+            }
+            Event::Start(Tag::BlockQuote(_) | Tag::Item) => around.push(range.end),
+            Event::End(TagEnd::BlockQuote(_) | TagEnd::Item) => {
+                around.pop();
             }
             Event::End(TagEnd::Heading(_)) => is_open = false,
             Event::Text(words) | Event::Code(words) if is_open => {
@@ -78,7 +98,12 @@ fn headings(text: &str) -> Vec<Heading> {
             _ => {}
         }
     }
-    found.retain(|heading| !heading.words.trim().is_empty());
+    for heading in &mut found {
+        // Where markup of HTML stood, there is nothing between two spaces.
+        let words: Vec<&str> = heading.words.split_whitespace().collect();
+        heading.words = words.join(" ");
+    }
+    found.retain(|heading| !heading.words.is_empty());
     found
 }
 
@@ -117,5 +142,42 @@ mod tests {
         let blank = place("# Other") - 1;
         assert_eq!(headings_above(text, [blank]).unwrap(), ["Other"]);
         assert_eq!(headings_above("", [0]).unwrap(), [""]);
+    }
+
+    /// The headings above each of these words.
+    fn above(text: &str, words: &[&str]) -> Vec<String> {
+        let place = |words: &&str| {
+            let byte = text.find(*words).unwrap();
+            text[..byte].chars().count() as u64
+        };
+        headings_above(text, words.iter().map(place)).unwrap()
+    }
+
+    #[test]
+    fn a_heading_in_a_quotation_or_an_item_ends_with_it() {
+        let text = "# Guide\n\n## Rates\n\n> # Quoted\n>\n> said\n>\n> > ## Deep\n> >\n> > more\n>\n> last\n\nBehind.\n\n\
+                    - ## Item\n\n  one\n\n- two\n\nAfter.\n\n### Sub\n\nEnd.\n";
+        let words = [
+            "said", "more", "last", "Behind", "one", "two", "After", "End",
+        ];
+        assert_eq!(
+            above(text, &words),
+            [
+                "Guide > Rates > Quoted",
+                "Guide > Rates > Quoted > Deep",
+                "Guide > Rates > Quoted",
+                "Guide > Rates",
+                "Guide > Rates > Item",
+                "Guide > Rates",
+                "Guide > Rates",
+                "Guide > Rates > Sub",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_headings_words_have_no_space_around_them() {
+        let text = "## Food & <drink>\n\none\n\n## a <b>  c</b>\n\ntwo\n";
+        assert_eq!(above(text, &["one", "two"]), ["Food &", "a c"]);
     }
 }
