@@ -113,6 +113,79 @@ fn the_headings_above_a_chunk_are_a_column() {
     assert_eq!(column(&own, "heading"), ["own"]);
 }
 
+/// A heading inside of something says nothing of what follows outside of it.
+#[test]
+fn a_chunk_has_the_headings_of_its_own_section() {
+    let sandbox = Sandbox::new();
+    let words = |what: &str| format!("{what} {}.", "cats sit on mats ".repeat(4).trim_end());
+    let text = format!(
+        "# Guide\n\n## Food & <drink>\n\n{}\n\n> # Quoted\n>\n> {}\n\n{}\n",
+        words("First"),
+        words("Said"),
+        words("Second")
+    );
+    sandbox.write("guide.md", text);
+    let page = format!(
+        "<h1>Page</h1><blockquote><h2>Quoted</h2><p>{}</p></blockquote><ul><li><h2>Card</h2></li></ul><p>{}</p>\
+         <p># not heading</p><p>{}</p><h3>Sub<br>head</h3><p>{}</p>",
+        words("Said"),
+        words("First"),
+        words("Second"),
+        words("Third")
+    );
+    sandbox.write("page.html", page);
+    for (name, expected) in [
+        (
+            "guide.md",
+            &[
+                ("First", "Guide > Food &"),
+                ("Said", "Guide > Food & > Quoted"),
+                ("Second", "Guide > Food &"),
+            ][..],
+        ),
+        (
+            "page.html",
+            &[
+                ("First", "Page"),
+                ("Second", "Page"),
+                ("Third", "Page > Sub head"),
+            ],
+        ),
+    ] {
+        let run = sandbox.embed(&format!(
+            "{name} --chunk markdown --chunk-tokens 12 --chunk-text --keep heading -o -"
+        ));
+        let all = rows(&run);
+        for (word, heading) in expected {
+            let of = |row: &&Value| row["chunk_text"].as_str().unwrap().contains(word);
+            let row = all.iter().find(of).unwrap();
+            assert_eq!(row["heading"], *heading, "{name} {word}: {run}");
+        }
+    }
+    // Of lines of text there is none.
+    sandbox.write("q.txt", "one\n");
+    let run = sandbox.embed("q.txt --chunk tokens --keep heading -o x.parquet");
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(
+        run.stderr.contains("`--input-format file`") || run.stderr.contains("`-i file`"),
+        "{run}"
+    );
+}
+
+/// In XHTML a tag that is closed in itself has no content.
+#[test]
+fn what_follows_an_empty_element_is_text() {
+    let sandbox = Sandbox::new();
+    for empty in ["<script src=\"a.js\"/>", "<style/>", "<title/>"] {
+        let page = format!(
+            "<html xmlns=\"http://www.w3.org/1999/xhtml\"><head>{empty}</head><body><p>Cats &amp; mats</p></body></html>"
+        );
+        sandbox.write("page.xhtml", page);
+        let all = rows(&sandbox.embed("page.xhtml --keep text -o -"));
+        assert_eq!(column(&all, "text"), ["Cats & mats\n"], "{empty}");
+    }
+}
+
 /// Text that is cut at headings is a document, not a list of lines.
 #[test]
 fn text_in_chunks_of_markdown_is_one_document() {
@@ -176,6 +249,49 @@ fn documents_that_are_no_text_are_all_named() {
     }
     let run = sandbox.embed("docs/*.md -o x.parquet");
     assert_eq!(run.code, Some(0), "{run}");
+}
+
+/// A folder of binary documents is one of documents, unless there are records in it.
+#[test]
+fn binary_documents_are_named_beside_text_and_alone() {
+    let sandbox = Sandbox::new();
+    for folder in ["mixed", "alone", "pairs", "records"] {
+        fs::create_dir(sandbox.path(folder)).unwrap();
+        sandbox.write(&format!("{folder}/a.pdf"), "%PDF");
+    }
+    sandbox.write("mixed/b.txt", "one\ntwo\n");
+    sandbox.write("alone/c.docx", "PK");
+    sandbox.write("pairs/a.txt", "one\ntwo\n");
+    sandbox.write("records/b.jsonl", "{\"id\": \"x\", \"text\": \"a\"}\n");
+    for (folder, words) in [
+        (
+            "mixed",
+            &["mixed/a.pdf (a PDF) is not text", "pdftotext"][..],
+        ),
+        (
+            "alone",
+            &["alone/a.pdf (a PDF)", "alone/c.docx", "pdftotext", "pandoc"],
+        ),
+        ("pairs", &["documents or lists of lines", "file`", "text`"]),
+    ] {
+        for command in ["embed", "tokens"] {
+            let output = if command == "embed" {
+                "-o x.parquet"
+            } else {
+                ""
+            };
+            let run = sandbox.run(&format!("{command} {folder} {output}"));
+            assert_eq!(run.code, Some(2), "{run}");
+            for words in words {
+                assert!(run.stderr.contains(words), "{words}: {run}");
+            }
+        }
+    }
+    assert_eq!(rows(&sandbox.embed("pairs -i file -o -")).len(), 1);
+    assert_eq!(rows(&sandbox.embed("pairs -i text -o -")).len(), 2);
+    let run = sandbox.embed("records -o -");
+    assert_eq!(rows(&run).len(), 1);
+    assert!(run.stderr.contains("1 file in records skipped"), "{run}");
 }
 
 /// A page that is no UTF-8, holds a NUL byte or is too long is refused as any document.

@@ -51,6 +51,34 @@ pub(super) fn are_of_folder<'p>(files: impl Iterator<Item = &'p Path>) -> bool {
     all && any
 }
 
+/// Refuses a folder whose files are binary documents and text alone, without other documents or records: where each of
+/// them has its text beside it, nothing tells whether that is one text or a list of lines.
+///
+/// # Errors
+/// If it is such a folder.
+pub(super) fn refuse_binary_and_lines(folder: &Path, files: &[PathBuf]) -> Result<()> {
+    let is_record =
+        |path: &PathBuf| format::by_ending(path).0.is_some() && !format::is_document(path);
+    let is_binary = |path: &PathBuf| format::conversion(path).is_some();
+    if !files.iter().any(is_binary)
+        || files
+            .iter()
+            .any(|path| is_record(path) || format::is_only_document(path))
+    {
+        return Ok(());
+    }
+    refuse_binary(files)?;
+    Err(Error::usage(format!(
+        "the folder {} holds documents and their text, which may be documents or lists of lines",
+        folder.display()
+    ))
+    .with_remedy(format!(
+        "`{INPUT_FORMAT} {}` embeds each as one text, and `{INPUT_FORMAT} {}` each of its lines",
+        InputFormat::File,
+        InputFormat::Text
+    )))
+}
+
 /// Refuses binary documents, such as PDF, and names all of them. One beside which its text stands, as its conversion
 /// leaves it, is left out.
 ///

@@ -54,8 +54,10 @@ pub fn expand(
                 None if are_documents() => Some(InputFormat::File),
                 named => named,
             };
-            if format == Some(InputFormat::File) {
-                documents::refuse_binary(&all)?;
+            match format {
+                Some(InputFormat::File) => documents::refuse_binary(&all)?,
+                None => documents::refuse_binary_and_lines(input, &all)?,
+                Some(_) => {}
             }
             let known = |path: &Path| match (format, format::by_ending(path).0) {
                 (Some(InputFormat::File), _) => format::is_document(path),

@@ -239,6 +239,16 @@ fn check_text(source: &Planned, options: &InputOptions) -> Result<()> {
             ))
             .with_remedy(format!("add `{CHUNK} markdown`")))
         }
+        Some(keep) if !source.format.has_fields() && keep.name == HEADING => {
+            Err(Error::usage(format!(
+                "`{KEEP} {HEADING}` keeps the headings of documents, but {} is read as lines of text",
+                source.name
+            ))
+            .with_remedy(format!(
+                "say `{INPUT_FORMAT} {}` if it is a document",
+                InputFormat::File
+            )))
+        }
         Some(keep) if !source.format.has_fields() => Err(Error::usage(format!(
             "`{KEEP} {keep}` needs fields, but {} is read as text, which has only the text itself \
              (`{KEEP} {text_field}`)",
