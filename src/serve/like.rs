@@ -391,7 +391,9 @@ impl LikeFile {
         }
         let takes_prompt =
             !queries.has_prompt() && queries.task.is_none() && self.other_task.is_none();
-        let has_query_prompt = takes_prompt && served.prompts.contains_key(QUERY_PROMPT);
+        // An empty prompt is none.
+        let prompt = served.prompts.get(QUERY_PROMPT);
+        let has_query_prompt = takes_prompt && prompt.is_some_and(|prompt| !prompt.is_empty());
         LikeRows::open(&self.path, queries.kind, has_query_prompt).map(Some)
     }
 

@@ -406,3 +406,18 @@ fn a_model_without_a_prompt_for_queries_is_warned_about() {
         "{said}"
     );
 }
+
+/// Many models name prompts that are empty.
+#[test]
+fn an_empty_prompt_for_queries_is_none() {
+    let sandbox = scene(MODEL);
+    let prompts = json!({"prompts": {"query": "", "document": ""}, "default_prompt_name": null});
+    sandbox.write(
+        "model/config_sentence_transformers.json",
+        prompts.to_string(),
+    );
+    embed(&sandbox, "-p native -o out.jsonl");
+    let server = Server::start(&sandbox, &["--like", "out.jsonl"]);
+    let said = server.messages();
+    assert!(said.contains("queries get no prompt\n"), "{said}");
+}

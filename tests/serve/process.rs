@@ -19,8 +19,21 @@ fn an_address_in_use_and_wrong_options_are_refused_before_the_model_is_opened() 
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     sandbox.write("empty.txt", "# no key\n");
+    let port = taken.local_addr().unwrap().port();
+    let by_port = format!("--port {port}");
+    let by_both = format!("--host 127.0.0.1 --port {port}");
+    let by_host = "--host 127.0.0.1:80".to_owned();
+    let told = |options: &str| format!("{options}: cannot listen there");
+    let (told_port, told_both) = (told(&by_port), told(&by_both));
     for (options, words) in [
         (format!("--listen {address}"), "choose another port"),
+        (by_port, told_port.as_str()),
+        (by_both, told_both.as_str()),
+        (by_host, "--host 127.0.0.1:80: "),
+        ("--served-model-name=".to_owned(), "it is empty"),
+        ("--allow-host http://x".to_owned(), "without a scheme"),
+        ("--allow-host x:80".to_owned(), "without a scheme"),
+        ("--allow-host=".to_owned(), "without a scheme"),
         ("--listen 8080".to_owned(), "expected HOST:PORT"),
         ("--api-key-file missing.txt".to_owned(), "missing.txt"),
         ("--api-key-file empty.txt".to_owned(), "it has no key"),

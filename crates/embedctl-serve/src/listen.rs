@@ -27,14 +27,21 @@ impl Listen {
     /// # Errors
     /// If the address cannot be had.
     pub fn bind(&self) -> Result<BoundListener> {
+        self.bind_as(&format!("{LISTEN} {self}"))
+    }
+
+    /// The same, where options that read `given` name the address.
+    ///
+    /// # Errors
+    /// As [`Listen::bind`].
+    pub fn bind_as(&self, given: &str) -> Result<BoundListener> {
         let failed = |error: io::Error| {
             let remedy = match error.kind() {
                 io::ErrorKind::AddrInUse => "another program listens there; choose another port",
                 io::ErrorKind::PermissionDenied => "choose a port from 1024 on",
                 _ => "name an address of this machine, such as 127.0.0.1:8080",
             };
-            Error::usage(format!("{LISTEN} {self}: cannot listen there: {error}"))
-                .with_remedy(remedy)
+            Error::usage(format!("{given}: cannot listen there: {error}")).with_remedy(remedy)
         };
         match self {
             Self::Tcp(address) => {

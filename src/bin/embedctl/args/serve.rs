@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use embedctl::error::Error;
-use embedctl::serve::Listen;
+use embedctl::serve::{BoundListener, Listen};
 
 use super::embed::StoreArgs;
 use super::engine::EngineArgs;
 use super::model::OverrideArgs;
-use super::values::{positive, seconds, web_origin};
+use super::values::{host_name, named, positive, seconds, web_origin};
 
 /// Serve a model's vectors or scores over HTTP, as embed and score compute them
 ///
@@ -106,14 +106,22 @@ pub struct ServeArgs {
 }
 
 impl ServeArgs {
-    /// The address to listen on.
+    /// Listens where it was asked to.
     ///
     /// # Errors
-    /// If --host names none.
-    pub fn address(&self) -> embedctl::error::Result<Listen> {
-        if self.host.is_none() && self.port.is_none() {
-            return Ok(self.listen.clone());
-        }
+    /// If --host names no address, or it cannot be had.
+    pub fn bind(&self) -> embedctl::error::Result<BoundListener> {
+        let given = match (&self.host, self.port) {
+            (None, None) => return self.listen.bind(),
+            (None, Some(port)) => format!("--port {port}"),
+            (Some(host), None) => format!("--host {host}"),
+            (Some(host), Some(port)) => format!("--host {host} --port {port}"),
+        };
+        self.address()?.bind_as(&given)
+    }
+
+    /// The address of --host and --port.
+    fn address(&self) -> embedctl::error::Result<Listen> {
         let port = self.port.unwrap_or(8080);
         let host = self.host.as_deref().unwrap_or("127.0.0.1");
         let address = match host.parse::<std::net::IpAddr>() {
@@ -136,7 +144,7 @@ impl ServeArgs {
 #[command(next_help_heading = "Server")]
 pub struct ServeClientArgs {
     /// Name of the model in requests and answers, in place of its id; may be given several times, answers have the first
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = named)]
     pub served_model_name: Vec<String>,
 
     /// Origin of web pages whose scripts may use the server, such as https://example.org, or * for all; may be given
@@ -149,7 +157,7 @@ pub struct ServeClientArgs {
     ///
     /// Requests for other names are refused with 403, since a web page can point its own name at this machine (DNS
     /// rebinding). A proxy that passes on its clients' Host needs its name here.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = host_name)]
     pub allow_host: Vec<String>,
 }
 

@@ -39,7 +39,7 @@ pub fn run(
         Some(path) => Some(LikeFile::open(path, storage.as_ref())?),
         None => None,
     };
-    let listener = args.address()?.bind()?;
+    let listener = args.bind()?;
 
     let named = args.model.clone().or_else(|| match like {
         Some(_) => None,
