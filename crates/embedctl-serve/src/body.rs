@@ -11,7 +11,7 @@ use axum::response::Response;
 use embedctl_common::threads::locked;
 use http_body_util::BodyExt;
 use hyper::body::{Frame, Incoming, SizeHint};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::time::timeout;
 
 use crate::answer::{ApiError, ApiRefusal};
@@ -273,6 +273,12 @@ impl HeldBody {
 
     /// Its JSON.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
+        let first = self.bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+        // Of a list, fields would be taken in the order of the program's own.
+        if first != Some(&b'{') && serde_json::from_slice::<IgnoredAny>(&self.bytes).is_ok() {
+            let reason = "the request is not as the route wants it: expected an object";
+            return Err(ApiError::invalid(reason));
+        }
         serde_json::from_slice(&self.bytes).map_err(|error| {
             let what = match error.classify() {
                 serde_json::error::Category::Data => "the request is not as the route wants it",
@@ -324,7 +330,7 @@ impl HttpBody for CountedBody {
     }
 }
 
-/// Refuses a body before it is read: of another type than JSON, or declared to be too large.
+/// Refuses a body before it is read: of another type than JSON, compressed, or declared to be too large.
 pub(crate) fn check_head(headers: &HeaderMap, most: usize) -> Result<(), ApiError> {
     let kind = headers.get(header::CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -335,6 +341,16 @@ pub(crate) fn check_head(headers: &HeaderMap, most: usize) -> Result<(), ApiErro
     let is_unnamed = kind.is_empty() || is("application/x-www-form-urlencoded");
     if !is("application/json") && (!is_unnamed || headers.contains_key(header::ORIGIN)) {
         let reason = "the body must be JSON: send the header `Content-Type: application/json`";
+        return Err(ApiError::new(ApiRefusal::MediaType, reason));
+    }
+    if let Some(encoding) = headers.get(header::CONTENT_ENCODING)
+        && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
+    {
+        let encoding = String::from_utf8_lossy(encoding.as_bytes());
+        let shown: String = encoding.chars().take(100).collect();
+        let reason = format!(
+            "the body has `Content-Encoding: {shown}`, which this server does not read; send it as it is"
+        );
         return Err(ApiError::new(ApiRefusal::MediaType, reason));
     }
     let expects = headers.contains_key(header::EXPECT);

@@ -121,6 +121,7 @@ mod browsers;
 mod client;
 mod connections;
 mod corpus;
+mod documents;
 mod heads;
 mod keys;
 mod listen;

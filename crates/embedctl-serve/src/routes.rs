@@ -235,7 +235,7 @@ async fn root(state: State<Arc<App>>, request: Request) -> Result<Response, ApiE
         "sparse" => tei::embed_sparse(state, request).await,
         "reranker" => scores::rerank(state, request).await,
         "classifier" => scores::predict(state, request).await,
-        _ => tei::embed(state, request).await,
+        _ => tei::embed_or_compare(state, request).await,
     }
 }
 

@@ -6,9 +6,11 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use embedctl_model::score::ScoreForm;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::answer::ApiError;
 use crate::app::{App, long_answer};
+use crate::documents::{self, RerankDocument};
 use crate::model::ServedRow;
 use crate::rows::{self, Deadline, PreparedRows, RequestInputs, RequestRows, Rows, ScoredInput};
 use crate::tei::{check_side, told_of_tokens};
@@ -24,6 +26,7 @@ struct RerankRequest {
     texts: Option<Vec<String>>,
     return_text: Option<bool>,
     documents: Option<Vec<RerankDocument>>,
+    rank_fields: Option<Vec<String>>,
     model: Option<String>,
     top_n: Option<usize>,
     return_documents: Option<bool>,
@@ -31,30 +34,58 @@ struct RerankRequest {
     settings: ScoreRequestSettings,
 }
 
-#[derive(Deserialize)]
-#[serde(
-    untagged,
-    expecting = "a document must be a string, or an object with a string `text`"
-)]
-enum RerankDocument {
-    Text(String),
-    Object { text: String },
+/// How an answer lists its texts, with those that it returns.
+enum RerankShape {
+    /// All of them.
+    Texts(Option<Vec<String>>),
+    /// So many at most.
+    Documents(usize, Option<Vec<Map<String, Value>>>),
 }
 
-impl From<RerankDocument> for String {
-    fn from(document: RerankDocument) -> Self {
-        match document {
-            RerankDocument::Text(text) | RerankDocument::Object { text } => text,
+impl RerankShape {
+    /// The member of the request that holds the texts.
+    const fn param(&self) -> &'static str {
+        match self {
+            Self::Texts(_) => "texts",
+            Self::Documents(..) => "documents",
         }
     }
 }
 
-/// How an answer lists its texts.
-enum RerankShape {
-    /// All of them.
-    Texts,
-    /// So many at most.
-    Documents(usize),
+impl RerankRequest {
+    /// The texts to score, the answer's shape, and the form of the scores.
+    fn take(self, app: &App) -> Result<(Vec<String>, RerankShape, ScoreForm), ApiError> {
+        let form = self.settings.form();
+        match (self.texts, self.documents) {
+            (Some(texts), None) => {
+                let returned = self.return_text.unwrap_or_default().then(|| texts.clone());
+                Ok((texts, RerankShape::Texts(returned), form))
+            }
+            (None, Some(documents)) => {
+                rows::check_count(app, documents.len(), "documents")?;
+                let texts = documents::texts(&documents, self.rank_fields.as_deref())?;
+                let returns = self.return_documents.unwrap_or_default();
+                let returned = documents.into_iter().map(RerankDocument::returned);
+                let returned = returns.then(|| returned.collect());
+                let shape = RerankShape::Documents(self.top_n.unwrap_or(usize::MAX), returned);
+                // Relevance is between 0 and 1 in this shape.
+                let form = match self.settings.raw_scores {
+                    None => ScoreForm::Probability,
+                    Some(_) => form,
+                };
+                Ok((texts, shape, form))
+            }
+            (texts, _) => {
+                let reason = match texts {
+                    Some(_) => "the request has both `texts` and `documents`; send one of them",
+                    None => {
+                        "the request must have `texts`, or `documents` in the shape of Cohere and Jina"
+                    }
+                };
+                Err(ApiError::invalid(reason).about("texts"))
+            }
+        }
+    }
 }
 
 /// An answer as Cohere and Jina have it.
@@ -71,12 +102,7 @@ struct RankedDocument {
     index: usize,
     relevance_score: f32,
     #[serde(skip_serializing_if = "Option::is_none")]
-    document: Option<DocumentText>,
-}
-
-#[derive(Serialize)]
-struct DocumentText {
-    text: String,
+    document: Option<Map<String, Value>>,
 }
 
 #[derive(Serialize)]
@@ -93,7 +119,7 @@ struct PredictRequest {
 }
 
 /// Settings that both requests have.
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct ScoreRequestSettings {
     raw_scores: Option<bool>,
     truncate: Option<bool>,
@@ -145,81 +171,73 @@ pub(crate) async fn rerank(
     request: Request,
 ) -> Result<Response, ApiError> {
     app.card().check_type(&["reranker"])?;
-    let take = |app: &Arc<App>, request: RerankRequest| {
+    let take = |app: &Arc<App>, mut request: RerankRequest| {
         rows::check_name(app, request.model.as_deref())?;
-        let query: Arc<str> = request.query.into();
-        let settings = request.settings;
-        let (texts, returns_text, shape, form) = match (request.texts, request.documents) {
-            (Some(texts), None) => (
-                texts,
-                request.return_text,
-                RerankShape::Texts,
-                settings.form(),
-            ),
-            (None, Some(documents)) => {
-                let most = request.top_n.unwrap_or(usize::MAX);
-                let texts: Vec<String> = documents.into_iter().map(String::from).collect();
-                // Relevance is between 0 and 1 in this shape.
-                let form = match settings.raw_scores {
-                    None => ScoreForm::Probability,
-                    Some(_) => settings.form(),
-                };
-                (
-                    texts,
-                    request.return_documents,
-                    RerankShape::Documents(most),
-                    form,
-                )
-            }
-            _ => {
-                let reason =
-                    "the request must have `texts`, or `documents` in the shape of Cohere and Jina";
-                return Err(ApiError::invalid(reason).about("texts"));
-            }
-        };
-        let param = match shape {
-            RerankShape::Texts => "texts",
-            RerankShape::Documents(_) => "documents",
-        };
-        let returned = returns_text.unwrap_or_default().then(|| texts.clone());
+        let query: Arc<str> = std::mem::take(&mut request.query).into();
+        let settings = request.settings.clone();
+        let (texts, shape, form) = request.take(app)?;
         let pair = |text| ScoredInput::Pair(Arc::clone(&query), text);
         let pairs = texts.into_iter().map(pair).collect();
-        let prepared = prepare(app, pairs, &settings, param)?;
-        Ok((prepared, returned, shape, form))
+        Ok((prepare(app, pairs, &settings, shape.param())?, shape, form))
     };
-    let ((prepared, texts, shape, form), deadline) = rows::read(&app, request, take).await?;
+    let ((prepared, shape, form), deadline) = rows::read(&app, request, take).await?;
     let rows = run(&app, prepared, form, deadline).await?;
-    let mut texts = texts.unwrap_or_default().into_iter();
+    match shape {
+        RerankShape::Texts(texts) => ranked_texts(&rows, texts).await,
+        RerankShape::Documents(most, documents) => {
+            ranked_documents(&app, &rows, most, documents).await
+        }
+    }
+}
+
+/// The numbers of rows with their scores, the best first.
+fn ranked(rows: &Rows) -> Vec<(usize, f32)> {
     let scores = rows.numbers.iter().map(|row| row.values.first().copied());
-    let ranked = scores.enumerate().map(|(index, score)| RankedText {
+    let scores = scores.map(Option::unwrap_or_default);
+    let mut ranked: Vec<_> = scores.enumerate().collect();
+    ranked.sort_by(|one, other| other.1.total_cmp(&one.1));
+    ranked
+}
+
+/// The answer as text-embeddings-inference has it.
+async fn ranked_texts(rows: &Rows, texts: Option<Vec<String>>) -> Result<Response, ApiError> {
+    let mut texts = texts.unwrap_or_default();
+    let size: usize = texts.iter().map(String::len).sum();
+    let ranked = ranked(rows).into_iter().map(|(index, score)| RankedText {
         index,
-        text: texts.next(),
-        score: score.unwrap_or_default(),
+        text: texts.get_mut(index).map(std::mem::take),
+        score,
     });
-    let mut ranked: Vec<_> = ranked.collect();
-    ranked.sort_by(|one, other| other.score.total_cmp(&one.score));
-    let text = |it: &RankedText| it.text.as_ref().map_or(0, String::len);
-    let size = ranked.iter().map(|it| BYTES_OF_SCORE + text(it)).sum();
-    let most = match shape {
-        RerankShape::Texts => return answer(&rows, size, ranked).await,
-        RerankShape::Documents(most) => most,
-    };
-    let document = |it: RankedText| RankedDocument {
-        index: it.index,
-        relevance_score: it.score,
-        document: it.text.map(|text| DocumentText { text }),
-    };
+    let ranked: Vec<_> = ranked.collect();
+    answer(rows, size + BYTES_OF_SCORE * ranked.len(), ranked).await
+}
+
+/// The answer as Cohere and Jina have it.
+async fn ranked_documents(
+    app: &App,
+    rows: &Rows,
+    most: usize,
+    documents: Option<Vec<Map<String, Value>>>,
+) -> Result<Response, ApiError> {
+    let mut documents = documents.unwrap_or_default();
+    let size: usize = documents.iter().map(documents::size).sum();
+    let ranked = ranked(rows).into_iter().take(most);
+    let ranked = ranked.map(|(index, relevance_score)| RankedDocument {
+        index,
+        relevance_score,
+        document: documents.get_mut(index).map(std::mem::take),
+    });
     let tokens = rows.all_tokens();
     let body = RerankAnswer {
         object: "list",
         model: app.served_name(),
-        results: ranked.into_iter().take(most).map(document).collect(),
+        results: ranked.collect(),
         usage: RerankUsage {
             prompt_tokens: tokens,
             total_tokens: tokens,
         },
     };
-    answer(&rows, size, body).await
+    answer(rows, size + BYTES_OF_SCORE * rows.numbers.len(), body).await
 }
 
 /// `POST /predict`: the labels of a text or of a pair with their scores, the best first.

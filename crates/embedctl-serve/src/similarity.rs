@@ -8,23 +8,25 @@ use serde::Deserialize;
 
 use crate::answer::ApiError;
 use crate::app::{App, long_answer};
-use crate::rows::{self, RequestInputs, RequestRows};
+use crate::rows::{self, Deadline, PreparedRows, RequestInputs, RequestRows, Width};
 use crate::tei::{check_side, told_of_tokens};
 
 #[derive(Deserialize)]
-struct SimilarityRequest {
-    inputs: SimilarityInputs,
-    parameters: Option<SimilarityParameters>,
+pub(crate) struct SimilarityRequest {
+    pub inputs: SimilarityInputs,
+    pub parameters: Option<SimilarityParameters>,
 }
 
 #[derive(Deserialize)]
-struct SimilarityInputs {
+#[serde(expecting = "an object with `source_sentence` and `sentences`")]
+pub(crate) struct SimilarityInputs {
     source_sentence: String,
     sentences: Vec<String>,
 }
 
 #[derive(Default, Deserialize)]
-struct SimilarityParameters {
+#[serde(expecting = "an object")]
+pub(crate) struct SimilarityParameters {
     truncate: Option<bool>,
     truncation_direction: Option<String>,
     prompt_name: Option<String>,
@@ -36,28 +38,42 @@ pub(crate) async fn similarity(
     request: Request,
 ) -> Result<Response, ApiError> {
     app.card().check_type(&["embedding"])?;
-    let take = |app: &Arc<App>, request: SimilarityRequest| {
-        let parameters = request.parameters.unwrap_or_default();
-        check_side(app, parameters.truncation_direction.as_deref())?;
-        let SimilarityInputs {
-            source_sentence,
-            sentences,
-        } = request.inputs;
-        rows::check_count(app, sentences.len(), "sentences")?;
-        let mut texts = vec![source_sentence];
-        texts.extend(sentences);
-        let wanted = RequestRows {
-            inputs: RequestInputs::Many(texts),
-            prompt_name: parameters.prompt_name,
-            refuses_long: parameters.truncate == Some(false),
-            param: "inputs",
-        };
-        Ok((rows::prepare(app, wanted)?, rows::width(app, None)?))
+    let (taken, deadline) = rows::read(&app, request, take).await?;
+    compared(&app, taken, deadline).await
+}
+
+/// The rows of a request, the source's first.
+pub(crate) fn take(
+    app: &Arc<App>,
+    request: SimilarityRequest,
+) -> Result<(PreparedRows, Width), ApiError> {
+    let parameters = request.parameters.unwrap_or_default();
+    check_side(app, parameters.truncation_direction.as_deref())?;
+    let SimilarityInputs {
+        source_sentence,
+        sentences,
+    } = request.inputs;
+    rows::check_count(app, sentences.len(), "sentences")?;
+    let mut texts = vec![source_sentence];
+    texts.extend(sentences);
+    let wanted = RequestRows {
+        inputs: RequestInputs::Many(texts),
+        prompt_name: parameters.prompt_name,
+        refuses_long: parameters.truncate == Some(false),
+        param: "inputs",
     };
-    let ((prepared, width), deadline) = rows::read(&app, request, take).await?;
-    let rows = prepared.run(&app, deadline).await?;
+    Ok((rows::prepare(app, wanted)?, rows::width(app, None)?))
+}
+
+/// The answer once these rows are computed.
+pub(crate) async fn compared(
+    app: &App,
+    (prepared, width): (PreparedRows, Width),
+    deadline: Deadline,
+) -> Result<Response, ApiError> {
+    let rows = prepared.run(app, deadline).await?;
     let (tokens, truncated) = (rows.all_tokens(), rows.truncated);
-    let vectors = width.take(&app, rows.into_vectors())?;
+    let vectors = width.take(app, rows.into_vectors())?;
     let cosines: Vec<f32> = match vectors.split_first() {
         Some((source, others)) => others.iter().map(|other| cosine(source, other)).collect(),
         None => Vec::new(),

@@ -11,7 +11,8 @@ use serde_json::{Map, Value, json};
 use crate::answer::{ApiError, ApiRefusal, json_answer};
 use crate::app::{App, SHORT, long_answer, off_thread};
 use crate::model::{ServedRow, Token};
-use crate::rows::{self, PreparedRows, RequestInputs, RequestRows};
+use crate::rows::{self, Deadline, PreparedRows, RequestInputs, RequestRows, Width};
+use crate::similarity::{self, SimilarityInputs, SimilarityParameters, SimilarityRequest};
 
 /// Bytes of text in a request whose tokens are listed one by one.
 const LISTED: usize = 1 << 20;
@@ -22,11 +23,37 @@ const TRUNCATED: &str = "x-truncated-inputs";
 #[derive(Deserialize)]
 struct EmbedRequest {
     inputs: RequestInputs,
+    #[serde(flatten)]
+    settings: EmbedSettings,
+}
+
+/// Settings of a request for vectors.
+#[derive(Deserialize)]
+struct EmbedSettings {
     truncate: Option<bool>,
     truncation_direction: Option<String>,
     normalize: Option<bool>,
     prompt_name: Option<String>,
     dimensions: Option<usize>,
+}
+
+/// A request for vectors or, as clients of sentence similarity send it to the server's address, for cosines.
+#[derive(Deserialize)]
+struct RootRequest {
+    inputs: RootInputs,
+    parameters: Option<SimilarityParameters>,
+    #[serde(flatten)]
+    settings: EmbedSettings,
+}
+
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "the input must be a string, a list of strings or of objects with `text` alone, a list of token ids, a list of lists of token ids, or an object with `source_sentence` and `sentences`"
+)]
+enum RootInputs {
+    Embed(RequestInputs),
+    Similarity(SimilarityInputs),
 }
 
 #[derive(Deserialize)]
@@ -42,34 +69,73 @@ pub(crate) async fn embed(
     request: Request,
 ) -> Result<Response, ApiError> {
     app.card().check_type(&["embedding"])?;
-    let take = |app: &Arc<App>, request: EmbedRequest| {
-        let width = rows::width(app, request.dimensions)?;
-        Ok((prepare(app, request)?, width))
+    let (taken, deadline) = rows::read(&app, request, take).await?;
+    embedded(&app, taken, deadline).await
+}
+
+/// `POST /` of a model with vectors: as `/embed` or `/similarity`.
+pub(crate) async fn embed_or_compare(
+    State(app): State<Arc<App>>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    app.card().check_type(&["embedding"])?;
+    let take = |app: &Arc<App>, request: RootRequest| {
+        let RootRequest {
+            inputs,
+            parameters,
+            settings,
+        } = request;
+        Ok(match inputs {
+            RootInputs::Similarity(inputs) => {
+                let request = SimilarityRequest { inputs, parameters };
+                (similarity::take(app, request)?, true)
+            }
+            RootInputs::Embed(inputs) => (take(app, EmbedRequest { inputs, settings })?, false),
+        })
     };
-    let ((prepared, width), deadline) = rows::read(&app, request, take).await?;
-    let rows = prepared.run(&app, deadline).await?;
+    let ((taken, is_compared), deadline) = rows::read(&app, request, take).await?;
+    match is_compared {
+        true => similarity::compared(&app, taken, deadline).await,
+        false => embedded(&app, taken, deadline).await,
+    }
+}
+
+/// The rows of a request for vectors, and what it gets of them.
+fn take(app: &Arc<App>, request: EmbedRequest) -> Result<(PreparedRows, Width), ApiError> {
+    let width = rows::width(app, request.settings.dimensions)?;
+    Ok((prepare(app, request)?, width))
+}
+
+/// The answer once these rows are computed.
+async fn embedded(
+    app: &App,
+    (prepared, width): (PreparedRows, Width),
+    deadline: Deadline,
+) -> Result<Response, ApiError> {
+    let rows = prepared.run(app, deadline).await?;
     let (size, tokens, truncated) = (rows.size(), rows.all_tokens(), rows.truncated);
-    let vectors = width.take(&app, rows.into_vectors())?;
+    let vectors = width.take(app, rows.into_vectors())?;
     let answer = long_answer(size, vectors).await?;
     Ok(told_of_tokens(answer, tokens, truncated))
 }
 
 /// The rows of a request for vectors.
 fn prepare(app: &Arc<App>, request: EmbedRequest) -> Result<PreparedRows, ApiError> {
-    check_settings(app, &request)?;
+    let EmbedRequest { inputs, settings } = request;
+    check_settings(app, &settings)?;
     rows::prepare(
         app,
         RequestRows {
-            inputs: request.inputs,
-            prompt_name: request.prompt_name,
-            refuses_long: request.truncate == Some(false),
+            inputs,
+            prompt_name: settings.prompt_name,
+            refuses_long: settings.truncate == Some(false),
             param: "inputs",
         },
     )
 }
 
 /// Refuses settings by which vectors would differ from those of the server's identity.
-fn check_settings(app: &App, request: &EmbedRequest) -> Result<(), ApiError> {
+fn check_settings(app: &App, request: &EmbedSettings) -> Result<(), ApiError> {
     check_length(app, "normalize", request.normalize)?;
     check_side(app, request.truncation_direction.as_deref())
 }

@@ -125,6 +125,41 @@ fn wrong_requests_are_refused_with_a_reason_in_their_protocols_shape() {
             "{error}"
         );
     }
+    // Other JSON than an object, in words that have nothing of the program's own.
+    for body in ["17", "[\"a\", true]", " \"text\"", "null"] {
+        for path in [
+            "/embed",
+            "/v1/embeddings",
+            "/tokenize",
+            "/api/embed",
+            "/similarity",
+        ] {
+            let answer = server.post(path, body);
+            assert!(
+                [400, 422].contains(&answer.status),
+                "{path} {body}: {answer:?}"
+            );
+            assert!(
+                answer.body.contains("expected an object"),
+                "{path} {body}: {answer:?}"
+            );
+            assert!(!answer.body.contains("struct"), "{path} {body}: {answer:?}");
+        }
+    }
+    let nested = server.post("/similarity", r#"{"inputs": "a"}"#);
+    assert!(!nested.body.contains("struct"), "{nested:?}");
+    // A compressed body.
+    for (encoding, status) in [("gzip", 415), ("br", 415), ("identity", 200)] {
+        let bytes = request("/embed", "application/json", br#"{"inputs": "a"}"#);
+        let text = String::from_utf8(bytes).unwrap();
+        let head = format!("Host: x\r\nContent-Encoding: {encoding}");
+        let answer = server.send(text.replacen("Host: x", &head, 1));
+        assert_eq!(answer.status, status, "{answer:?}");
+        let is_named = answer
+            .body
+            .contains(&format!("Content-Encoding: {encoding}"));
+        assert_eq!(is_named, status == 415, "{answer:?}");
+    }
     // Bytes that are no text.
     let answer = server.post("/embed", b"{\"inputs\": \"\xff\xfe\"}");
     assert!(
@@ -547,6 +582,19 @@ fn similarities_are_cosines_in_the_order_of_sentences() {
     let body = json!({"inputs": {"source_sentence": "one", "sentences": ["one", "zz", "a"]}});
     let answer = server.post("/similarity", body.to_string());
     assert_eq!(answer.status, 200, "{answer:?}");
+    // As `huggingface_hub` sends it, to the server's address.
+    let mut to_root = body.clone();
+    to_root["parameters"] = json!({});
+    for body in [&body, &to_root] {
+        let root = server.post("/", body.to_string());
+        assert_eq!((root.status, root.json()), (200, answer.json()), "{root:?}");
+    }
+    let wrong = server.post("/", r#"{"inputs": {"source_sentence": "one"}}"#);
+    let words = "an object with `source_sentence` and `sentences`";
+    assert!(
+        wrong.status == 422 && wrong.body.contains(words),
+        "{wrong:?}"
+    );
     let found: Vec<f64> = serde_json::from_value(answer.json()).unwrap();
     assert_eq!(found.len(), 3);
     for (found, text) in found.iter().zip(["one", "zz", "a"]) {

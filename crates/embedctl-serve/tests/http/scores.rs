@@ -77,16 +77,74 @@ fn documents_are_ranked_by_their_relevance() {
         let other = json!({"model": "rerank-v3.5", "query": "q", "documents": ["b"]});
         assert_eq!(server.post(path, other.to_string()).status, 404);
     }
-    for wrong in [
-        json!({"query": "q"}),
-        json!({"query": "q", "texts": ["a"], "documents": ["a"]}),
+    for (wrong, words) in [
+        (json!({"query": "q"}), "must have `texts`, or `documents`"),
+        (
+            json!({"query": "q", "texts": ["a"], "documents": ["a"]}),
+            "both `texts` and `documents`",
+        ),
     ] {
         let answer = server.post("/rerank", wrong.to_string());
         assert_eq!(answer.status, 422, "{answer:?}");
+        assert!(answer.body.contains(words), "{answer:?}");
+    }
+}
+
+#[test]
+fn the_fields_that_a_request_names_are_scored() {
+    let server = Server::start(FakeModel::scoring(1), ServerOptions::default());
+    let documents = json!([
+        {"title": "a", "text": "a long text", "page": 3},
+        {"text": "bb", "title": null},
+        "cccc",
+    ]);
+    let relevance = |text: &str| -(score("q", text) as f64);
+    let ask = |members: Value| {
+        let mut body = json!({"query": "q", "documents": documents});
+        let members = members.as_object().unwrap().clone();
+        body.as_object_mut().unwrap().extend(members);
+        server.post("/v1/rerank", body.to_string())
+    };
+    for (fields, texts) in [
+        (json!(["title", "text"]), ["a\na long text", "bb", "cccc"]),
+        (json!(["text", "title"]), ["a long text\na", "bb", "cccc"]),
+        (Value::Null, ["a long text", "bb", "cccc"]),
+    ] {
+        let answer = ask(json!({"rank_fields": fields, "return_documents": true}));
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let results = answer.json()["results"].clone();
+        for result in results.as_array().unwrap() {
+            let index = usize::try_from(result["index"].as_u64().unwrap()).unwrap();
+            assert_eq!(
+                result["relevance_score"],
+                relevance(texts[index]),
+                "{fields}"
+            );
+            let expected = [
+                json!({"title": "a", "text": "a long text"}),
+                json!({"text": "bb"}),
+                json!({"text": "cccc"}),
+            ];
+            assert_eq!(result["document"], expected[index], "{fields}");
+        }
+        let batches = server.gate.batches();
+        let last = batches.last().unwrap();
         assert!(
-            answer.body.contains("must have `texts`, or `documents`"),
-            "{answer:?}"
+            texts.iter().all(|text| last.contains(&format!("q|{text}"))),
+            "{last:?}"
         );
+    }
+    for (fields, words) in [
+        (json!([]), "`rank_fields` is empty"),
+        (json!(["title"]), "document 1 has none of the fields"),
+        (
+            json!(["page"]),
+            "document 0: its \\\"page\\\" is not a string",
+        ),
+    ] {
+        let answer = ask(json!({"rank_fields": fields}));
+        assert_eq!(answer.status, 400, "{answer:?}");
+        assert!(answer.body.contains(words), "{answer:?}");
     }
 }
 
