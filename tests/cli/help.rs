@@ -160,6 +160,20 @@ fn names_of_other_tools_are_explained() {
     let run = sandbox.run("search out.parquet --query x");
     let tip = "tip: queries are arguments: 'embedctl search OUT QUERY…', or --queries FILE";
     assert!(run.stderr.contains(tip), "{run}");
+    for (command, tip) in [
+        (
+            "search out.parquet",
+            "the output is an argument: 'embedctl search OUT QUERY…', or --queries FILE",
+        ),
+        ("tokens", "inputs are arguments: 'embedctl tokens INPUT…'"),
+        (
+            "score",
+            "inputs are arguments: 'embedctl score INPUT… -o OUT'",
+        ),
+    ] {
+        let run = sandbox.run(&format!("{command} --input texts.txt"));
+        assert!(run.stderr.contains(&format!("tip: {tip}\n")), "{run}");
+    }
     for misspelt in ["serach", "seach", "searh"] {
         let run = sandbox.run(&format!("{misspelt} out.parquet x"));
         assert!(

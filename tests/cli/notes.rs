@@ -180,6 +180,17 @@ fn a_variable_that_is_no_setting_is_named() {
     assert_eq!(run.code, Some(0), "{run}");
     let told = "the environment variable EMBEDCTL_BATCH_SISE is not a setting";
     assert!(run.stderr.contains(told), "{run}");
+    for (name, meant) in [
+        ("EMBEDCTL_MODLE", "; did you mean EMBEDCTL_MODEL?\n"),
+        ("EMBEDCTL_OFFLINE", "; the option is --offline\n"),
+        ("EMBEDCTL_THREADS", "; the option is --threads\n"),
+        ("EMBEDCTL_GPU", "\n"),
+    ] {
+        let mut command = sandbox.embed_command("a.txt -o a.npy --force");
+        let run = sandbox.finish(command.env(name, "1"));
+        let told = format!("{name} is not a setting{meant}");
+        assert!(run.stderr.contains(&told), "{run}");
+    }
 }
 
 #[test]

@@ -37,6 +37,21 @@ const OTHER_NAMES: &[(&str, &str)] = &[
 const OTHER_WAYS: &[(&str, &str, &str)] = &[
     ("--append", "", REUSE),
     ("--host", "", SERVER),
+    (
+        "--input",
+        "score",
+        "inputs are arguments: 'embedctl score INPUT… -o OUT'",
+    ),
+    (
+        "--input",
+        "search",
+        "the output is an argument: 'embedctl search OUT QUERY…', or --queries FILE",
+    ),
+    (
+        "--input",
+        "tokens",
+        "inputs are arguments: 'embedctl tokens INPUT…'",
+    ),
     ("--input", "", INPUTS),
     ("--port", "", SERVER),
     (
@@ -239,7 +254,7 @@ fn text(error: &Error, kind: ContextKind) -> Option<String> {
 }
 
 /// Whether `given` may be a misspelling of `known`, or its beginning.
-pub(super) fn is_near(given: &str, known: &str) -> bool {
+fn is_near(given: &str, known: &str) -> bool {
     let [given, known] = [given, known].map(|name| name.trim_start_matches('-'));
     known.starts_with(given) || 3 * strsim::osa_distance(given, known) <= given.chars().count()
 }
