@@ -288,6 +288,16 @@ fn queries_of_a_file_are_embedded_by_each_outputs_model() {
         expected,
         "queries",
     );
+    // Queries have no ids: people see their numbers.
+    let run = compare(&sandbox, "one.jsonl two.jsonl --queries queries.txt -k 10");
+    assert!(
+        run.stdout.contains("neighbours of 2 queries compared"),
+        "{run}"
+    );
+    assert!(run.stdout.contains("  query 1  a cat\n"), "{run}");
+    assert!(!run.stdout.contains("row 0"), "{run}");
+    let run = compare(&sandbox, "one.jsonl two.jsonl --sample 1");
+    assert!(run.stdout.contains("neighbours of 1 row compared"), "{run}");
     let made = compared(&sandbox, "one.jsonl --with 8d --queries queries.txt -k 10");
     near(
         &made["others"][0]["overlaps"][0]["share"],

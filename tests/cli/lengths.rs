@@ -148,8 +148,8 @@ fn tokens_is_a_dry_run_by_its_own_name() {
         " % of all tokens, ",
         "  repeated     6 rows with the text of an earlier row",
         "Tokens of texts: half ",
-        "`--chunk sentences` keeps the ",
-        " % of tokens that are cut now;\n`--max-length 128` keeps ",
+        "`--chunk sentences` keeps the tokens that are cut now, ",
+        " % of all;\n`--max-length 128` keeps ",
         "in vectors.parquet",
         "Nothing was written.",
     ] {

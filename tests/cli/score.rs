@@ -60,6 +60,19 @@ fn the_summary_counts_what_was_scored() {
 }
 
 #[test]
+fn a_dry_run_counts_what_would_be_scored() {
+    let sandbox = Sandbox::new();
+    sandbox.write("pairs.jsonl", pairs(20));
+    let line = "pairs.jsonl --query-field q --text-field body --dry-run";
+    let run = score(&sandbox, PAIRS, line);
+    code(&run, 0);
+    assert!(
+        run.stdout.contains("20 = 20 to score + 0 to be rejected"),
+        "{run}"
+    );
+}
+
+#[test]
 fn scores_without_ids_stand_alone() {
     let sandbox = Sandbox::new();
     sandbox.write("pairs.jsonl", pairs(3));

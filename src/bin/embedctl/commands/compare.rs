@@ -17,7 +17,7 @@ use crate::args::{CompareArgs, MessageArgs};
 use crate::exit::ExitCode;
 use crate::failure::CommandFailure;
 use crate::interrupt;
-use crate::printer::{Printer, TextTable};
+use crate::printer::{Printer, TextTable, count, number};
 
 /// Characters of a text that people are shown.
 const SHOWN: usize = 60;
@@ -114,14 +114,14 @@ fn table(found: &OutputComparison) -> TextTable {
     let mut table = TextTable::default();
     let reference = &found.reference;
     table.line(&format!("{}: {}", reference.name, described(reference)));
-    let asked = match found.queries_are_rows {
-        true => "rows",
-        false => "queries",
+    let asked = match (found.queries_are_rows, found.queries) {
+        (true, asked) => number(asked as u64, "row"),
+        (false, 1) => "1 query".to_owned(),
+        (false, asked) => format!("{} queries", count(asked as u64)),
     };
     table.line(&format!(
-        "{} rows in both; neighbours of {} {asked} compared",
-        grouped(&found.rows.to_string()),
-        grouped(&found.queries.to_string()),
+        "{} in both; neighbours of {asked} compared",
+        number(found.rows, "row"),
     ));
     if !found.depths_of_all.is_empty() {
         let depths: Vec<String> = found.depths_of_all.iter().map(usize::to_string).collect();
@@ -189,12 +189,12 @@ fn table(found: &OutputComparison) -> TextTable {
     found
         .others
         .iter()
-        .for_each(|other| list_differing(other, &mut table));
+        .for_each(|other| list_differing(other, found.queries_are_rows, &mut table));
     table
 }
 
 /// The rows or queries whose neighbours differ most.
-fn list_differing(other: &ComparedWith, table: &mut TextTable) {
+fn list_differing(other: &ComparedWith, are_rows: bool, table: &mut TextTable) {
     if other.neighbours.differing.is_empty() {
         return;
     }
@@ -210,7 +210,10 @@ fn list_differing(other: &ComparedWith, table: &mut TextTable) {
             shown.push('…');
         }
         let id = row.fields.shown_id();
-        let id = id.unwrap_or_else(|| format!("row {}", row.row));
+        let id = id.unwrap_or_else(|| match are_rows {
+            true => format!("row {}", row.row),
+            false => format!("query {}", row.row + 1),
+        });
         table.line(&format!(
             "  {:>3} of {}  {id}  {shown}",
             row.shared, row.depth
@@ -223,9 +226,9 @@ fn described(output: &ComparedOutput) -> String {
         Some(width) => format!(", {width} dimensions"),
         None => String::new(),
     };
-    let rows = grouped(&output.rows.to_string());
+    let rows = number(output.rows, "row");
     let bytes = grouped(&format!("{:.0}", output.bytes_per_row));
-    format!("{rows} rows, {}{width}, {bytes} bytes a row", output.dtype)
+    format!("{rows}, {}{width}, {bytes} bytes a row", output.dtype)
 }
 
 fn percent(share: f64) -> String {

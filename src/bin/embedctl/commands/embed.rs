@@ -13,7 +13,7 @@ use embedctl::input::{
     Source, WINDOW_BYTES,
 };
 use embedctl::job::{self, JobOptions, is_inside};
-use embedctl::model::ModelOptions;
+use embedctl::model::{ModelOptions, ModelTask};
 use embedctl::output::{Destination, OutputFormat, RunFiles};
 use embedctl::pipeline::{EmbedOptions, OnError, RunPlan, Summary};
 use embedctl::progress::Progress;
@@ -222,7 +222,9 @@ fn dry_run(
     let survey = survey::survey(plan, most, cancel)?;
     let options = plan.options();
     tell(plan.files(), printer);
-    printer.survey(&survey, &destination_name(&options.output.destination))?;
+    let scores = matches!(plan.resolved().model().task, ModelTask::Score(_));
+    let output = destination_name(&options.output.destination);
+    printer.survey(&survey, scores, &output)?;
     Ok(resume::code(survey.sample.rejected))
 }
 

@@ -14,16 +14,21 @@ use crate::failure::CommandFailure;
 
 impl Printer {
     /// The table, or with `--log-format json` one object, to standard output.
-    pub fn survey(&self, survey: &Survey, output: &str) -> Result<(), CommandFailure> {
+    pub fn survey(
+        &self,
+        survey: &Survey,
+        scores: bool,
+        output: &str,
+    ) -> Result<(), CommandFailure> {
         if self.json {
             let object = serde_json::to_value(survey).unwrap_or(Value::Null);
             return self.json(&format!("{object}\n"));
         }
-        self.text(&table(survey, output))
+        self.text(&table(survey, scores, output))
     }
 }
 
-fn table(survey: &Survey, output: &str) -> TextTable {
+fn table(survey: &Survey, scores: bool, output: &str) -> TextTable {
     let mut table = TextTable::default();
     let sample = &survey.sample;
     let records = number(sample.records, "record");
@@ -33,9 +38,10 @@ fn table(survey: &Survey, output: &str) -> TextTable {
     };
     table.line(&format!("Counted in {what}"));
     let records = format!(
-        "{} = {} to embed + {} to be rejected",
+        "{} = {} to {} + {} to be rejected",
         count(sample.records),
         count(sample.embedded),
+        if scores { "score" } else { "embed" },
         count(sample.rejected)
     );
     table.entry("records", &records);
@@ -177,7 +183,7 @@ fn histogram_line(bin: &LengthBin, most: u64, is_cut: bool) -> String {
 fn advice(survey: &Survey, table: &mut TextTable) {
     let cut = &survey.cut;
     let share = whole_percent(cut.share_of_all(survey.sample.tokens));
-    let what = format!("the {share} of tokens that are cut now");
+    let what = format!("the tokens that are cut now, {share} of all");
     let remedy = match cut.rows {
         0 => None,
         _ => cuts::remedy(cut, survey.cut_remedy, &what, false),
