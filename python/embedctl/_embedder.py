@@ -76,6 +76,8 @@ class Embedder:
         if self.similarity_fn_name not in SIMILARITIES:
             raise ValueError(f"similarity_fn_name is '{similarity_fn_name}': give one of {', '.join(SIMILARITIES)}")
         self.model, own = translated(os.fspath(model), options)
+        # The model is that of now, wherever the program is started later.
+        self._place = os.path.abspath(self.model) if os.path.isdir(self.model) else self.model
         self.prompts = dict(prompts or {})
         self.truncate_dim = _width(truncate_dim)
         self.options = checked(own)
@@ -349,7 +351,7 @@ class Embedder:
             *command, prompt_name, prompt = key
             options = {**self.options, "prompt_name": prompt_name, "prompt": prompt}
             sent = _arrow.SENT_PAIRS if "--query-field=query" in key else _arrow.SENT
-            return self._running(key, lambda: arguments(self.model, checked(options), command), sent)
+            return self._running(key, lambda: arguments(self._place, checked(options), command), sent)
 
         return self._answered(process, batches, lambda _: [_arrow.VECTORS], on_error)
 
@@ -511,7 +513,7 @@ class Embedder:
         def line() -> list[str]:
             chosen = {} if device is None else {"provider": None, "device": None, **device_options(device.split())}
             options = {**self.options, **chosen, "prompt_name": prompt_name, "prompt": prompt}
-            return arguments(self.model, checked(options))
+            return arguments(self._place, checked(options))
 
         return self._running(key, line, _arrow.SENT)
 

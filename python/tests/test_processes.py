@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -144,3 +145,13 @@ def test_threads_take_turns(embedder: Embedder) -> None:
     for thread in range(4):
         np.testing.assert_allclose(found[thread], embedder.encode(texts[thread]), atol=1e-5)
     pid_of(embedder)
+
+
+def test_a_folder_is_that_of_the_start(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "model").symlink_to(case.model)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with Embedder("model", provider="native", threads=1) as embedder:
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        with Embedder(case.model, provider="native", threads=1) as other:
+            np.testing.assert_array_equal(embedder.encode("a"), other.encode("a"))

@@ -329,6 +329,14 @@ fn a_refused_export_leaves_no_file() {
         "mine"
     );
     copy_folder(&model, &sandbox.path("cut"));
+    // What the model is read from is no earlier export.
+    for own in ["model.safetensors", "config.json"] {
+        let run = sandbox.run(&format!("export cut cut/{own} --force"));
+        assert_eq!(run.code, Some(2), "{run}");
+        assert!(run.stderr.contains("no file that ends in .onnx"), "{run}");
+        let [kept, there] = [model.join(own), sandbox.path(&format!("cut/{own}"))];
+        assert_eq!(fs::read(kept).unwrap(), fs::read(there).unwrap());
+    }
     let weights = sandbox.path("cut/model.safetensors");
     let bytes = fs::read(&weights).unwrap();
     fs::write(&weights, &bytes[..bytes.len() - 100]).unwrap();

@@ -516,3 +516,18 @@ fn a_graph_that_keeps_weights_elsewhere() {
     );
     assert!(Path::new(&world.sandbox.path("secret.on")).exists());
 }
+
+/// A lock replaces an earlier one, and nothing else.
+#[test]
+fn a_lock_replaces_locks_alone() {
+    let world = World::new();
+    world.done("download org/small --lock models.lock");
+    world.done("download org/small --lock models.lock");
+    std::fs::write(world.path("mine.txt"), "mine").unwrap();
+    let run = world.run("download org/small --lock mine.txt");
+    assert_eq!(run.code, Some(2), "{run:?}");
+    assert_eq!(
+        std::fs::read_to_string(world.path("mine.txt")).unwrap(),
+        "mine"
+    );
+}

@@ -63,11 +63,31 @@ impl Lock {
         }
     }
 
+    /// Checks that a lock file may be written: nothing is there, or an earlier one.
+    ///
+    /// # Errors
+    /// If another file, a folder, a device or a link is there.
+    pub fn check_place(path: &Path) -> Result<()> {
+        let refuse = || {
+            Err(Error::usage(format!(
+                "{LOCK} {}: what is there is no lock file, and is not replaced",
+                path.display()
+            ))
+            .with_remedy("choose another name"))
+        };
+        match path.symlink_metadata() {
+            Err(_) => Ok(()), // told about when it is written
+            Ok(found) if !found.is_file() => refuse(),
+            Ok(_) => Self::read(path).map(drop).or_else(|_| refuse()),
+        }
+    }
+
     /// Writes a lock file, whole or not at all.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If it cannot be written, or something else is [there](Self::check_place).
     pub fn write(&self, path: &Path) -> Result<()> {
+        Self::check_place(path)?;
         let mut text = serde_json::to_vec_pretty(self).expect("strings and numbers are JSON");
         text.push(b'\n');
         super::files::replace(path, &text)

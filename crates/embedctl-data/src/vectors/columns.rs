@@ -138,7 +138,14 @@ impl<'a> ArrowVectors<'a> {
                 values,
             })
         };
+        let refuse = |why: &str| {
+            let reason = format!("row {} has {why}", first + row as u64);
+            Err(Error::input(Place::file("the output"), reason)
+                .with_remedy("write it again, or make the row null as a whole"))
+        };
+        let of_numbers = "a vector with null in the place of a number";
         match self {
+            Self::Lists(vectors, _) if vectors.is_partly_null(row) => refuse(of_numbers),
             Self::Lists(vectors, dtype) => match vectors.get(row) {
                 Some(values) => hand(*dtype, values),
                 None => Ok(()),
@@ -153,12 +160,7 @@ impl<'a> ArrowVectors<'a> {
                 });
                 match full {
                     Some(Some(values)) => hand(Dtype::F32, &values),
-                    Some(None) => {
-                        let reason = format!(
-                            "row {row} of a batch has a sparse vector with an index beyond its width"
-                        );
-                        Err(Error::input(Place::file("the output"), reason))
-                    }
+                    Some(None) => refuse("a sparse vector with an index beyond its width"),
                     None => Ok(()),
                 }
             }
@@ -166,6 +168,9 @@ impl<'a> ArrowVectors<'a> {
             Self::Maps(..) => Ok(()),
             Self::OfTokens(lists, vectors, dtype) => {
                 let own = token_places(lists, row).into_iter().flatten();
+                if own.clone().any(|place| vectors.is_partly_null(place)) {
+                    return refuse(of_numbers);
+                }
                 let mut own = own.filter_map(|place| vectors.get(place));
                 own.try_for_each(|values| hand(*dtype, values))
             }
@@ -242,6 +247,9 @@ fn entries<T>(parts: &StructArray, row: usize, take: impl FnOnce(SparseRow<'_>) 
     }
     let list = |part: usize| Some(parts.column(part).as_list_opt::<i32>()?.value(row));
     let (indices, values) = (list(0)?, list(1)?);
+    if indices.null_count() + values.null_count() > 0 {
+        return None;
+    }
     Some(take(SparseRow {
         indices: &indices.as_primitive_opt::<UInt32Type>()?.values()[..],
         values: &values.as_primitive_opt::<Float32Type>()?.values()[..],

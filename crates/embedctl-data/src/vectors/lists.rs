@@ -1,5 +1,7 @@
 //! Lists of numbers in columns of Arrow's.
 
+use std::ops::Range;
+
 use half::f16;
 
 use crate::writing::quantize::Dtype;
@@ -54,13 +56,35 @@ impl<'a> Vectors<'a> {
         Self { lists, values }
     }
 
-    /// The numbers of a row; `None` where it is null.
+    /// The numbers of a row; `None` where it is null, or one of them is.
     pub(crate) fn get(&self, row: usize) -> Option<&[f32]> {
+        let range = self.range(row)?;
+        let whole = self.is_whole(&range);
+        self.values.values().get(range).filter(|_| whole)
+    }
+
+    /// Whether a row has a vector of which a number is null.
+    pub(crate) fn is_partly_null(&self, row: usize) -> bool {
+        self.range(row).is_some_and(|range| !self.is_whole(&range))
+    }
+
+    /// Whether all of these numbers are there.
+    fn is_whole(&self, range: &Range<usize>) -> bool {
+        let nulls = self.values.nulls().filter(|nulls| nulls.null_count() > 0);
+        nulls.is_none_or(|nulls| {
+            range
+                .clone()
+                .all(|at| at < nulls.len() && nulls.is_valid(at))
+        })
+    }
+
+    /// The places of a row's numbers; `None` where it is null.
+    fn range(&self, row: usize) -> Option<Range<usize>> {
         if self.lists.is_null(row) {
             return None;
         }
         let index = |offset: i64| usize::try_from(offset).ok();
-        let range = match self.lists.data_type() {
+        Some(match self.lists.data_type() {
             DataType::FixedSizeList(_, width) => {
                 let start = self.lists.as_fixed_size_list().value_offset_at(row);
                 start..start + usize::try_from(*width).ok()?
@@ -74,7 +98,6 @@ impl<'a> Vectors<'a> {
                 index(offsets[row])?..index(offsets[row + 1])?
             }
             _ => row..row + 1,
-        };
-        self.values.values().get(range)
+        })
     }
 }

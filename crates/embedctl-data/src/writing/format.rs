@@ -1,6 +1,5 @@
 //! Output formats: names, endings and abilities.
 
-use std::ffi::OsStr;
 use std::fmt;
 use std::path::Path;
 
@@ -296,8 +295,8 @@ impl OutputFormat {
     /// The format that a path's ending names.
     #[must_use]
     pub fn from_path(path: &Path) -> Option<Self> {
-        let name = path.file_name().and_then(OsStr::to_str)?;
-        let name = name.to_ascii_lowercase();
+        // The name before the ending may have any bytes.
+        let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
         let ends = |ending: &&str| {
             let stem = name.strip_suffix(ending);
             stem.is_some_and(|stem| stem.len() > 1 && stem.ends_with('.'))

@@ -44,6 +44,9 @@ pub fn run(
             "--local-dir takes one model: a folder holds the files of one model",
         ));
     }
+    if let Some(path) = &args.lock {
+        Lock::check_place(path)?;
+    }
     let mut locked = Vec::new();
     let code = download.each(&models, |wanted| {
         locked.push(download.fetch(wanted)?);

@@ -24,6 +24,21 @@ pub fn run(
             args.output.display()
         )));
     }
+    // A file of the model, or of anybody, is not taken for an earlier export.
+    let is_onnx = args
+        .output
+        .extension()
+        .is_some_and(|it| it.eq_ignore_ascii_case("onnx"));
+    if args
+        .output
+        .symlink_metadata()
+        .is_ok_and(|it| !it.is_file() || !is_onnx)
+    {
+        return Err(CommandFailure::usage(format!(
+            "{} exists, and is no file that ends in .onnx: --force replaces no other",
+            args.output.display()
+        )));
+    }
     let model = ModelOptions {
         model: args.model.clone(),
         cache_dir: messages.cache_dir.clone(),

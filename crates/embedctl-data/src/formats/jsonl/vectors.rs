@@ -86,7 +86,21 @@ pub(super) fn read(
                 }
                 continue;
             }
-            let list = serde_json::from_str::<Vec<f32>>(value.get()).ok();
+            let list = serde_json::from_str::<Vec<Option<f32>>>(value.get()).ok();
+            let whole =
+                |list: &Vec<Option<f32>>| list.iter().copied().collect::<Option<Vec<f32>>>();
+            let is_vector =
+                |list: &Vec<Option<f32>>| own.is_some() || list.iter().any(Option::is_some);
+            if list
+                .as_ref()
+                .is_some_and(|it| whole(it).is_none() && is_vector(it))
+            {
+                let reason =
+                    format!("line {line_number} has a vector with null in the place of a number");
+                return Err(Error::input(Place::file(&file.name), reason)
+                    .with_remedy("write it again, or make the vector null as a whole"));
+            }
+            let list = list.as_ref().and_then(whole);
             let sparse = || {
                 let is_sparse = kind == Some(VectorKind::Sparse);
                 let parts = is_sparse.then(|| serde_json::from_str(value.get()).ok());

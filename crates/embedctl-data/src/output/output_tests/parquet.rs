@@ -357,3 +357,49 @@ fn vectors_of_many_row_groups_come_in_order_and_end_where_the_taker_ends() {
     assert!(read.unwrap_err().to_string().contains("damaged"));
     assert_eq!(found, 27);
 }
+
+/// What stands in the place of a null is no number of the vector.
+#[test]
+fn vectors_with_null_numbers_are_refused_by_their_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let item = Arc::new(Field::new_list_field(DataType::Float32, true));
+    let numbers = Float32Array::from_iter((0..12).map(|at| (at != 7).then_some(at as f32)));
+    let lists = FixedSizeListArray::new(item, 3, Arc::new(numbers), None);
+    let field = Field::new("embedding", lists.data_type().clone(), true);
+    let schema = Arc::new(Schema::new(vec![field]));
+    let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(lists)]).unwrap();
+    let (parquet, arrow) = (at(&folder, "a.parquet"), at(&folder, "a.arrow"));
+    let file = std::fs::File::create(&parquet).unwrap();
+    let mut writer = ArrowWriter::try_new(file, Arc::clone(&schema), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    let file = std::fs::File::create(&arrow).unwrap();
+    let mut writer = arrow::ipc::writer::FileWriter::try_new(file, &schema).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+    let lines = at(&folder, "a.jsonl");
+    std::fs::write(
+        &lines,
+        "{\"embedding\":[1,2,3]}\n{\"embedding\":[1,null,3]}\n",
+    )
+    .unwrap();
+    for (path, why) in [
+        (parquet, "row 2 has"),
+        (arrow, "row 2 has"),
+        (lines, "line 2 has"),
+    ] {
+        let mut rows = 0;
+        let read = read_vectors(&Readable::file(&path).unwrap(), &mut |_| {
+            rows += 1;
+            Ok(())
+        });
+        let refused = read.unwrap_err().to_string();
+        assert!(
+            refused.contains(&format!(
+                "{why} a vector with null in the place of a number"
+            )),
+            "{refused}"
+        );
+        assert_eq!(rows, if why.starts_with("line") { 1 } else { 2 });
+    }
+}
