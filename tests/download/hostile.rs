@@ -523,11 +523,11 @@ fn a_lock_replaces_locks_alone() {
     let world = World::new();
     world.done("download org/small --lock models.lock");
     world.done("download org/small --lock models.lock");
-    std::fs::write(world.path("mine.txt"), "mine").unwrap();
+    fs::write(world.sandbox.path("mine.txt"), "mine").unwrap();
     let run = world.run("download org/small --lock mine.txt");
     assert_eq!(run.code, Some(2), "{run:?}");
     assert_eq!(
-        std::fs::read_to_string(world.path("mine.txt")).unwrap(),
+        fs::read_to_string(world.sandbox.path("mine.txt")).unwrap(),
         "mine"
     );
 }

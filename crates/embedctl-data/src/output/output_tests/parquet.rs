@@ -369,11 +369,11 @@ fn vectors_with_null_numbers_are_refused_by_their_row() {
     let schema = Arc::new(Schema::new(vec![field]));
     let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(lists)]).unwrap();
     let (parquet, arrow) = (at(&folder, "a.parquet"), at(&folder, "a.arrow"));
-    let file = std::fs::File::create(&parquet).unwrap();
+    let file = File::create(&parquet).unwrap();
     let mut writer = ArrowWriter::try_new(file, Arc::clone(&schema), None).unwrap();
     writer.write(&batch).unwrap();
     writer.close().unwrap();
-    let file = std::fs::File::create(&arrow).unwrap();
+    let file = File::create(&arrow).unwrap();
     let mut writer = arrow::ipc::writer::FileWriter::try_new(file, &schema).unwrap();
     writer.write(&batch).unwrap();
     writer.finish().unwrap();
