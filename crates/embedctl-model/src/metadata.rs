@@ -17,6 +17,7 @@ use tokenizers::normalizers::NormalizerWrapper;
 use tokenizers::{AddedToken, Tokenizer};
 
 use super::bounded::check_added;
+use super::options::ModelOptions;
 use super::tokenizer_file::TokenizerScan;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::small_file;
@@ -284,7 +285,14 @@ pub(super) struct SentenceTransformersConfig {
     pub activation_fn: Option<String>,
     pub truncate_dim: Option<Value>,
     /// Entries of a sparse vector that are kept at most.
-    pub max_active_dims: Option<usize>,
+    max_active_dims: Option<usize>,
+}
+
+impl SentenceTransformersConfig {
+    /// Entries of a sparse vector that are kept at most: as the user says, else as this file does.
+    pub fn most_active(&self, options: &ModelOptions) -> Option<usize> {
+        options.max_active_dims.or(self.max_active_dims)
+    }
 }
 
 /// `config.json` of a `SpladePooling` module.

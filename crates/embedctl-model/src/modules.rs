@@ -88,18 +88,17 @@ pub(super) fn read(
         return Ok(None);
     };
     let scores = matches!(options.task, ModelTask::Score(_));
-    if scores {
-        let whole = folder.join("config_sentence_transformers.json");
-        let whole = metadata::read::<SentenceTransformersConfig>(&whole)?.unwrap_or_default();
-        if whole.model_type.as_deref() != Some("CrossEncoder") {
-            return Ok(None);
-        }
+    let whole = folder.join("config_sentence_transformers.json");
+    let whole = metadata::read::<SentenceTransformersConfig>(&whole)?.unwrap_or_default();
+    if scores && whole.model_type.as_deref() != Some("CrossEncoder") {
+        return Ok(None);
     }
     let list = ModuleList {
         file: folder.join("modules.json"),
         folder,
         options,
         scores,
+        most: whole.most_active(options),
         is_multi: multi.is_some(),
         works_on: match multi.map(|multi| multi.layout) {
             None => ModuleInput::Sentences,
@@ -117,6 +116,8 @@ struct ModuleList<'a> {
     options: &'a ModelOptions,
     /// Whether scores are asked for.
     scores: bool,
+    /// Entries of a sparse vector that are kept at most, where the user or the whole model's file says so.
+    most: Option<usize>,
     /// Whether the model gives each token a vector.
     is_multi: bool,
     works_on: ModuleInput,
@@ -205,7 +206,7 @@ impl ModuleList<'_> {
                 FollowingModule::Splade(splade_pooling(own)?)
             }
             "SparseAutoEncoder" if index > 0 && !scores => {
-                let module = auto_encoder(own, self.options.max_active_dims)?;
+                let module = auto_encoder(own, self.most)?;
                 FollowingModule::Step(Step::AutoEncoder(module))
             }
             "Pooling" if index > 0 && self.works_on == ModuleInput::Both => {

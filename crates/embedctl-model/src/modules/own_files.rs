@@ -153,7 +153,7 @@ pub(super) fn splade_pooling(folder: &Path) -> Result<TermPooling> {
 /// Keys of a `SparseAutoEncoder` module's config.json.
 const AUTO_ENCODER_KEYS: &str = "dead_threshold hidden_dim input_dim k k_aux normalize";
 
-/// `most`: components that are kept, where the user says so.
+/// `most`: components that are kept, where the user or the whole model's file says so.
 pub(super) fn auto_encoder(folder: &Path, most: Option<usize>) -> Result<AutoEncoder> {
     let file = folder.join("config.json");
     let config =

@@ -27,7 +27,7 @@ pub(crate) struct SparseFiles<'a> {
     pub sentence: &'a SentenceConfig,
     /// `model_type` of config_sentence_transformers.json.
     pub model_type: Option<&'a str>,
-    /// `max_active_dims` of that file.
+    /// Entries that are kept at most, where the user or that file says so.
     pub most: Option<usize>,
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn resolve(
         terms: None,
         by_token: module == Some(SparseModule::Tokens),
         weighed: None,
-        most: options.max_active_dims.or(files.most).or(of_module),
+        most: files.most.or(of_module),
     };
     if module.is_none() && is_weighed(files.root, options) {
         // The tokens without a weight follow from the tokenizer.

@@ -104,7 +104,7 @@ impl StatedSettings {
             modules: sources.modules.as_ref(),
             sentence: &self.sentence,
             model_type: self.whole.model_type.as_deref(),
-            most: self.whole.max_active_dims,
+            most: self.whole.most_active(sources.options),
         };
         sparse::resolve(&files, sources.options, notes)
     }

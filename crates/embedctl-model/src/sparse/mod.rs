@@ -22,22 +22,22 @@ pub struct SparseKind {
 }
 
 impl SparseKind {
-    /// Appends the entries of a row, the most that are kept, scaled to length 1 if asked. An entry that is NaN or infinite
-    /// stays.
+    /// Appends the entries of a row, the most that are kept. If asked, the whole row is scaled to length 1 before. An entry
+    /// that is NaN or infinite stays.
     pub(crate) fn finish(&self, row: SparseRow<'_>, normalize: bool, out: &mut SparseRows) {
         let most = self.most.unwrap_or(usize::MAX);
         let not_zero = row.entries().filter(|(_, value)| *value != 0.0);
         let mut entries: Vec<(u32, f32)> = not_zero.collect();
+        if normalize {
+            let norm = entries.iter().map(|(_, value)| value * value).sum::<f32>();
+            let norm = norm.sqrt().max(1e-12);
+            entries.iter_mut().for_each(|(_, value)| *value /= norm);
+        }
         if entries.len() > most {
             // Of equal magnitudes the first stays.
             entries.sort_by(|one, two| two.1.abs().total_cmp(&one.1.abs()).then(one.0.cmp(&two.0)));
             entries.truncate(most);
             entries.sort_by_key(|(index, _)| *index);
-        }
-        if normalize {
-            let norm = entries.iter().map(|(_, value)| value * value).sum::<f32>();
-            let norm = norm.sqrt().max(1e-12);
-            entries.iter_mut().for_each(|(_, value)| *value /= norm);
         }
         out.push_entries(entries);
     }
@@ -117,5 +117,13 @@ mod tests {
         };
         SparseKind::default().finish(row, true, &mut out);
         assert_eq!(out.get(0).values, [0.6, 0.8]);
+        // The length is that of all entries, as Normalize runs before the reference cuts.
+        let one = SparseKind {
+            most: Some(1),
+            ..SparseKind::default()
+        };
+        one.finish(row, true, &mut out);
+        assert_eq!(out.get(1).indices, [7]);
+        assert_eq!(out.get(1).values, [0.8]);
     }
 }

@@ -61,7 +61,7 @@ pub(crate) fn static_tokens(root: &Path, options: &ModelOptions) -> Result<Stati
         })?;
     let whole_file = root.join("config_sentence_transformers.json");
     let whole: SentenceTransformersConfig = metadata::read(&whole_file)?.unwrap_or_default();
-    let most = options.max_active_dims.or(whole.max_active_dims);
+    let most = whole.most_active(options);
     let prompts = resolve::prompts(&whole);
     let prompt = resolve::choose_prompt(&prompts, options, &whole_file)?;
     let max_length = match options.max_length {
