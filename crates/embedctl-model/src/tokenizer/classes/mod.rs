@@ -85,3 +85,62 @@ fn keeps_file(class: TokenizerClass) -> bool {
             | TokenizerClass::Parakeet
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use tokenizers::models::bpe::BPE;
+    use tokenizers::models::unigram::Unigram;
+
+    use super::super::registry::Reason;
+    use super::*;
+
+    /// The class's pre-tokenizer, called with these arguments.
+    fn words(class: TokenizerClass, arguments: &Value) -> Value {
+        let folder = tempfile::tempdir().unwrap();
+        let given = arguments.as_object().unwrap();
+        let mut arguments = Arguments::read(folder.path(), given, &Vec::new()).unwrap();
+        let chosen = ChosenClass {
+            class,
+            name: "AClass".into(),
+            because: Reason::TokenizerConfig,
+        };
+        let is_bpe = matches!(
+            class,
+            TokenizerClass::Llama | TokenizerClass::CodeLlama | TokenizerClass::Qwen2
+        );
+        let file = match is_bpe {
+            true => Tokenizer::new(BPE::default()),
+            false => {
+                let pieces = "<unk> <s> </s> <pad> [CLS] [SEP] [PAD] [UNK] ▁a".split(' ');
+                let pieces = pieces.map(|piece| (piece.to_owned(), 0.0)).collect();
+                Tokenizer::new(Unigram::from(pieces, Some(0), false).unwrap())
+            }
+        };
+        let built = build(&chosen, file, &mut arguments).unwrap();
+        serde_json::to_value(built.tokenizer.get_pre_tokenizer()).unwrap()
+    }
+
+    /// As transformers' own classes read it: most take null for false, Llama's for nothing.
+    #[test]
+    fn add_prefix_space_null_is_what_it_is_to_python() {
+        for (class, is_false) in [
+            (TokenizerClass::XlmRoberta, true),
+            (TokenizerClass::Camembert, true),
+            (TokenizerClass::Albert, true),
+            (TokenizerClass::BigBird, true),
+            (TokenizerClass::RemBert, true),
+            (TokenizerClass::Barthez, true),
+            (TokenizerClass::Xglm, true),
+            (TokenizerClass::DebertaV2, true),
+            (TokenizerClass::Llama, false),
+            (TokenizerClass::CodeLlama, false),
+            (TokenizerClass::Qwen2, true),
+        ] {
+            let of = |value: Value| words(class, &json!({ "add_prefix_space": value }));
+            let (null, off, on) = (of(Value::Null), of(false.into()), of(true.into()));
+            assert_ne!(off, on, "{class:?}");
+            assert_eq!(null, if is_false { off } else { on }, "{class:?}");
+        }
+    }
+}

@@ -144,7 +144,7 @@ impl ClassArguments<'_> {
             TokenizerClass::OpenAiGpt => {
                 self.word_end_bpe(vec![bert(true, true, Value::Null, true)], bert_words())
             }
-            TokenizerClass::Llama => self.llama(None, !legacy(self.arguments)),
+            TokenizerClass::Llama => self.llama(None, !self.flag("legacy", false)),
             TokenizerClass::CodeLlama => self.llama(Some(self.unknown), true),
             TokenizerClass::Gemma | TokenizerClass::Siglip2 => {
                 let split = json!({"type": "Split", "pattern": {"String": " "},
@@ -198,11 +198,9 @@ impl ClassArguments<'_> {
         }
     }
 
+    /// A switch as Python reads it, to which null is false and no missing key.
     fn flag(&self, key: &str, default: bool) -> bool {
-        match self.arguments.get(key) {
-            None | Some(Value::Null) => default,
-            Some(value) => is_true(value),
-        }
+        self.arguments.get(key).map_or(default, is_true)
     }
 
     fn unknown_id(&self, default: f64) -> usize {
@@ -227,8 +225,7 @@ impl ClassArguments<'_> {
     }
 
     fn lowercase(&self, default: bool) -> Step {
-        let lower = self.arguments.get("do_lower_case").map_or(default, is_true);
-        lowercase().filter(|_| lower)
+        lowercase().filter(|_| self.flag("do_lower_case", default))
     }
 
     /// SentencePiece's table of characters, the one step of a file's normalizer that classes keep.
@@ -333,7 +330,9 @@ impl ClassArguments<'_> {
 
     /// `marks_first`: the newer Llama marks the first word of a text only.
     fn llama(&self, unknown: Option<&str>, marks_first: bool) -> Result<ClassParts> {
-        let scheme = match (self.prefix_space(true), marks_first) {
+        // To these classes null says nothing.
+        let is_null = (self.arguments.get("add_prefix_space")).is_some_and(Value::is_null);
+        let scheme = match (is_null || self.prefix_space(true), marks_first) {
             (false, _) => "never",
             (true, true) => "first",
             (true, false) => "always",
@@ -398,16 +397,5 @@ impl ClassArguments<'_> {
         })?;
         let words = metaspace("always", true);
         self.unigram(vec![table, single_spaces()], place, words)
-    }
-}
-
-/// Llama's `legacy`, whose default is false; any other value counts as Python would count it.
-fn legacy(arguments: &Arguments) -> bool {
-    match arguments.get("legacy") {
-        None | Some(Value::Null) => false,
-        Some(Value::Bool(legacy)) => *legacy,
-        Some(Value::Number(number)) => number.as_f64() != Some(0.0),
-        Some(Value::String(text)) => !text.is_empty(),
-        Some(_) => true,
     }
 }
