@@ -168,15 +168,22 @@ fn reduced_precision_stays_near() {
     }
 }
 
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let new = to.join(path.file_name().unwrap());
+        match path.is_dir() {
+            true => copy(&path, &new),
+            false => std::fs::copy(&path, &new).map(|_| ()).unwrap(),
+        }
+    }
+}
+
 /// A copy of a case without its reference.
 fn copied(case: &Path) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let model = folder.path().join("model");
-    std::fs::create_dir(&model).unwrap();
-    for entry in std::fs::read_dir(case.join("model")).unwrap() {
-        let path = entry.unwrap().path();
-        std::fs::copy(&path, model.join(path.file_name().unwrap())).unwrap();
-    }
+    copy(&case.join("model"), &folder.path().join("model"));
     for name in ["records.jsonl", "case.json"] {
         std::fs::copy(case.join(name), folder.path().join(name)).unwrap();
     }
@@ -250,4 +257,45 @@ fn types_without_a_class_that_classifies_are_refused_with_that_reason() {
     let said = score(folder.path(), &["-p", "native"]).err().unwrap();
     assert!(said.contains("no class that classifies"), "{said}");
     assert!(said.contains("granite"), "{said}");
+}
+
+/// transformers' classifiers read them as they are, whatever template lies beside the tokenizer.
+#[test]
+fn single_texts_are_put_into_no_chat() {
+    let case = Path::new("fixtures/scores/single-texts-qwen3");
+    let with = copied(case);
+    let model = with.path().join("model");
+    let template = "<chat>{{ messages[0].content }}";
+    std::fs::write(model.join("chat_template.jinja"), template).unwrap();
+    let ours = score(with.path(), &["-p", "native"]).unwrap();
+    let expected = Matrix::read(&case.join("expected.npy"));
+    assert_eq!(difference(&ours, &expected), None);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_embedctl"));
+    command
+        .env("EMBEDCTL_NO_CONFIG", "1")
+        .arg("score")
+        .arg(case.join("records.jsonl"))
+        .arg("-m")
+        .arg(&model)
+        .args(["-p", "native", "-o", "-"]);
+    let told = String::from_utf8(command.output().unwrap().stderr).unwrap();
+    assert!(told.contains("not used for single texts"), "{told}");
+}
+
+/// Without one, the reference's would be random.
+#[test]
+fn logits_have_a_matrix_of_their_own_unless_it_is_tied() {
+    let case = Path::new("fixtures/scores/logit-score-tied");
+    for tied in [Some(false.into()), Some(serde_json::Value::Null), None] {
+        let untied = copied(case);
+        let file = untied.path().join("model/config.json");
+        let text = std::fs::read(&file).unwrap();
+        let mut config: serde_json::Map<_, _> = serde_json::from_slice(&text).unwrap();
+        config.remove("tie_word_embeddings");
+        config.extend(tied.map(|tied| ("tie_word_embeddings".to_owned(), tied)));
+        let text = serde_json::to_string(&config).unwrap();
+        std::fs::write(&file, text).unwrap();
+        let error = score(untied.path(), &["-p", "native"]).unwrap_err();
+        assert!(error.contains("has no tensor 'lm_head.weight'"), "{error}");
+    }
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::heads::HeadSteps;
 use super::tensors::HeadTensors;
 use crate::config::{PoolingMode, Step};
+use crate::metadata::is_true;
 use crate::modules::LogitScore;
 use crate::{Dense, DenseActivation, Residual};
 use embedctl_common::error::{Error, Result};
@@ -23,19 +24,18 @@ pub(super) fn head(
     width: usize,
 ) -> Result<HeadSteps> {
     let kind = config["model_type"].as_str().unwrap_or_default();
-    if !KNOWN.contains(&kind) {
+    let Some((_, ties)) = KNOWN.iter().find(|(known, _)| *known == kind) else {
         return Err(Error::model(
             file.display(),
             format!("is of the model_type '{kind}', whose logits embedctl does not know"),
         ));
-    }
-    // Tied to the table of tokens where the checkpoint has no matrix of its own.
-    let is_own = tensors.has("lm_head.weight")?;
-    let tables = ["embed_tokens.weight", "wte.weight"];
-    let table = match is_own {
-        true => "lm_head.weight",
-        false if kind.starts_with("gpt") => tables[1],
-        false => tables[0],
+    };
+    // Without a matrix of its own, the head of a class that ties it shares the table of tokens. Any other would be random.
+    let is_tied = config.get("tie_word_embeddings").map_or(*ties, is_true);
+    let table = match is_tied && !tensors.has("lm_head.weight")? {
+        false => "lm_head.weight",
+        true if kind.starts_with("gpt") => "wte.weight",
+        true => "embed_tokens.weight",
     };
     let cap = match config.get("final_logit_softcapping") {
         Some(stated) => stated.as_f64(),
@@ -94,23 +94,24 @@ pub(super) fn head(
     })
 }
 
-/// Decoders whose logits are a product of their last state.
-const KNOWN: [&str; 17] = [
-    "llama",
-    "mistral",
-    "ministral",
-    "qwen2",
-    "qwen3",
-    "qwen3_5_text",
-    "qwen3_moe",
-    "gemma",
-    "gemma2",
-    "gemma3_text",
-    "gpt2",
-    "gpt_neo",
-    "phi3",
-    "olmo",
-    "olmo2",
-    "smollm3",
-    "granite",
+/// Decoders whose logits are a product of their last state, and whether their class ties the head to the table of tokens
+/// where config.json does not say it.
+const KNOWN: [(&str, bool); 17] = [
+    ("llama", false),
+    ("mistral", false),
+    ("ministral", false),
+    ("qwen2", false),
+    ("qwen3", false),
+    ("qwen3_5_text", false),
+    ("qwen3_moe", false),
+    ("gemma", true),
+    ("gemma2", true),
+    ("gemma3_text", true),
+    ("gpt2", true),
+    ("gpt_neo", true),
+    ("phi3", false),
+    ("olmo", false),
+    ("olmo2", false),
+    ("smollm3", true),
+    ("granite", false),
 ];

@@ -57,7 +57,7 @@ pub(crate) fn resolve(
     check(options)?;
     let refuse = |cause| Error::model(files.config_file.display(), cause);
     let config: Value = metadata::read(files.config_file)?.unwrap_or_default();
-    let chat = files.chat(&config)?;
+    let chat = files.chat(&config, notes)?;
     let mut labels = labels::labels(&config);
     let mut pooled = match files.checkpoint {
         Some(checkpoint) => files.head(checkpoint, &config, &mut labels)?,
@@ -103,12 +103,27 @@ fn check(options: &ModelOptions) -> Result<()> {
 
 impl ScoreFiles<'_> {
     /// The template of the chat that texts are put into, if they are.
-    fn chat(&self, config: &Value) -> Result<Option<std::sync::Arc<ChatTemplate>>> {
-        let stated = self.sentence.chat.as_ref();
-        if self.tokenizer.chat_template.is_none() || stated.is_some_and(|(is_chat, _)| !is_chat) {
+    fn chat(
+        &self,
+        config: &Value,
+        notes: &mut Vec<String>,
+    ) -> Result<Option<std::sync::Arc<ChatTemplate>>> {
+        let Some(file) = &self.tokenizer.chat_template else {
             return Ok(None);
-        }
-        let format = stated.and_then(|(_, format)| format.as_deref());
+        };
+        let format = match (&self.sentence.chat, &self.modules) {
+            (Some((true, format)), _) => format.as_deref(),
+            // Modules that say nothing of chats were saved before there were any.
+            (Some((false, _)), _) | (None, Some(_)) => return Ok(None),
+            (None, None) if self.task.pairs => None,
+            (None, None) => {
+                notes.push(format!(
+                    "{file} holds a chat template, which is not used for single texts: transformers' classifiers read \
+                     them as they are"
+                ));
+                return Ok(None);
+            }
+        };
         let kind = config["model_type"].as_str().unwrap_or_default();
         let template = ChatTemplate::read(
             self.folder,
