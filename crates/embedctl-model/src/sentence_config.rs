@@ -206,8 +206,9 @@ impl SentenceConfigReader<'_> {
         }
         if let Some(modalities) = &modalities {
             let message = modalities.get("message");
-            let format = message.and_then(|message| message["format"].as_str());
-            config.chat = Some((message.is_some(), format.map(str::to_owned)));
+            let format = message.and_then(|message| message.get("format"));
+            let format = format.map(|format| format.as_str().unwrap_or_default().to_owned());
+            config.chat = Some((message.is_some(), format));
         }
         if let Some(modalities) = modalities.filter(|_| config.task.is_none()) {
             config.output = self.output(&modalities, module_output.as_deref())?;

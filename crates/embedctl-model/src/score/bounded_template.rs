@@ -4,24 +4,19 @@
 //! instructions are rewritten: the result of each step that makes a value is weighed, and the weight is taken from the
 //! budget. Functions that make more than they are given (`replace`, `join`, …) are counted before they run. The pages of
 //! the interpreter's own documentation call its instructions unstable, so its version is fixed in `Cargo.toml`.
-//!
-//! The interpreter has no limit where it reads a template: at each operator of a chain it looks for a constant in all of
-//! the operators before. So the operators of a tag are counted first ([`check_operators`]).
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
-use minijinja::machinery::{
-    CompiledTemplate, Instruction, Instructions, Token, Vm, WhitespaceConfig, make_string_output,
-    tokenize,
-};
-use minijinja::syntax::SyntaxConfig;
+use minijinja::machinery::{CompiledTemplate, Instruction, Instructions, Vm, make_string_output};
 use minijinja::value::{Rest, ValueKind};
 use minijinja::{
     AutoEscape, Environment, Error, ErrorKind, State, Value, escape_formatter, filters,
 };
-use minijinja_contrib::pycompat::unknown_method_callback;
 
+use super::jinja;
+use super::python::text_of;
+use super::template_source::ONE;
 use crate::budget::TextBudget;
 
 /// What a value weighs beside the bytes of its text: its place in a list, and what the system adds.
@@ -30,81 +25,16 @@ const PLACE: usize = 64;
 /// How deep values may be nested. The interpreter recurses over them, and so do their comparison and their end.
 const MOST_DEPTH: usize = 200;
 
-/// The most operators between the delimiters of a tag. Templates of published models have a few dozen. With this many
-/// in each tag, a template of 64 KiB takes some millions of steps to read.
-pub(super) const MOST_OPERATORS: usize = 500;
-
 /// Functions of the rewritten program. No template can name them.
 const WEIGH: &str = "\0weigh";
 const REPEAT: &str = "\0repeat";
+const CONCAT: &str = "\0concat";
+const LISTED: &str = "\0listed";
 const CONTAIN: &str = "\0contain";
-
-/// A variable that is 1.
-const ONE: &str = "embedctl_one";
 
 thread_local! {
     /// The budget of the text that this thread renders. Each text has a thread of its own.
     static BUDGET: OnceCell<TextBudget> = const { OnceCell::new() };
-}
-
-/// `source` with no product of constants, which the interpreter makes while it reads a template: `'x' * 100000000`.
-pub(super) fn without_constant_products(source: &str) -> String {
-    let spaces = WhitespaceConfig::default();
-    let tokens = tokenize(source, false, SyntaxConfig, spaces).map_while(Result::ok);
-    let products = tokens.filter(|(token, _)| matches!(token, Token::Mul));
-    let ends = products.map(|(_, span)| span.end_offset as usize);
-    let (mut changed, mut from) = (String::with_capacity(source.len()), 0);
-    for end in ends {
-        changed += &source[from..end];
-        changed += &format!(" {ONE} *");
-        from = end;
-    }
-    changed + &source[from..]
-}
-
-/// Refuses a template with more than [`MOST_OPERATORS`] operators in a tag, without parsing it.
-///
-/// # Errors
-/// The line of that tag, and the limit.
-pub(super) fn check_operators(source: &str) -> Result<(), String> {
-    let spaces = WhitespaceConfig::default();
-    let tokens = tokenize(source, false, SyntaxConfig, spaces).map_while(Result::ok);
-    let (mut line, mut count) = (1, 0);
-    for (token, span) in tokens {
-        match token {
-            Token::VariableStart | Token::BlockStart => (line, count) = (span.start_line, 0),
-            token if is_operator(&token) => count += 1,
-            _ => {}
-        }
-        if count > MOST_OPERATORS {
-            return Err(format!(
-                "the expression on line {line} has more than {MOST_OPERATORS} operators, the limit"
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// Whether a token is an operator behind which the interpreter looks for constants.
-fn is_operator(token: &Token<'_>) -> bool {
-    match token {
-        Token::Ident(word) => matches!(*word, "and" | "or" | "not" | "in"),
-        Token::Plus
-        | Token::Minus
-        | Token::Mul
-        | Token::Div
-        | Token::FloorDiv
-        | Token::Pow
-        | Token::Mod
-        | Token::Tilde
-        | Token::Eq
-        | Token::Ne
-        | Token::Gt
-        | Token::Gte
-        | Token::Lt
-        | Token::Lte => true,
-        _ => false,
-    }
 }
 
 /// Renders a template of `environment`, which [`prepare`] has prepared, on a thread that does nothing else.
@@ -136,17 +66,26 @@ pub(super) fn render(
 pub(super) fn prepare(environment: &mut Environment<'static>) {
     environment.set_formatter(|output, state, value| {
         take(weight(value, 0)?)?;
-        escape_formatter(output, state, value)
+        match value.kind() {
+            ValueKind::Number | ValueKind::Seq | ValueKind::Iterable | ValueKind::Map => {
+                output.write_str(&text_of(value)?).map_err(Error::from)
+            }
+            _ => escape_formatter(output, state, value),
+        }
     });
     environment.set_unknown_method_callback(|state, value, method, arguments| {
         let mut all = vec![value.clone()];
         all.extend_from_slice(arguments);
         take(grown(method, &all)?)?;
-        unknown_method_callback(state, value, method, arguments)
+        jinja::method(state, value, method, arguments)
     });
     environment.add_function(WEIGH, |value: Value| {
         take(weight(&value, 0)?)?;
         Ok(value)
+    });
+    environment.add_function(LISTED, |value: Value| match value.kind() {
+        ValueKind::Iterable => Ok::<_, Error>(value.try_iter()?.collect()),
+        _ => Ok(value),
     });
     environment.add_function(CONTAIN, |value: Value| {
         // A namespace that is a part of a value may get that value as its own part: a circle.
@@ -159,19 +98,24 @@ pub(super) fn prepare(environment: &mut Environment<'static>) {
     environment.add_function(REPEAT, |first: Value, second: Value| {
         repeated(&first, &second)
     });
+    environment.add_function(CONCAT, |first: &Value, second: &Value| {
+        check(weight(first, 0)?.saturating_add(weight(second, 0)?))?;
+        Ok::<_, Error>(text_of(first)? + &text_of(second)?)
+    });
+    jinja::add_to(environment);
     add_filters(environment);
 }
 
 /// The filters that may make more than they are given. Others make a value of about the size of what they get.
 fn add_filters(environment: &mut Environment<'static>) {
     let all = [
-        ("replace", Value::from_function(filters::replace)),
-        ("join", Value::from_function(filters::join)),
+        ("replace", Value::from_function(jinja::replace)),
+        ("join", Value::from_function(jinja::join)),
         ("format", Value::from_function(filters::format)),
         ("indent", Value::from_function(filters::indent)),
         ("batch", Value::from_function(filters::batch)),
         ("slice", Value::from_function(filters::slice)),
-        ("tojson", Value::from_function(filters::tojson)),
+        ("tojson", Value::from_function(jinja::tojson)),
         ("list", Value::from_function(filters::list)),
         ("split", Value::from_function(filters::split)),
         ("lines", Value::from_function(filters::lines)),
@@ -267,7 +211,7 @@ fn grown(name: &str, arguments: &[Value]) -> Result<usize, Error> {
             let filled = parts(first)?.saturating_mul(between);
             filled.saturating_add(second.saturating_mul(of.len()))
         }
-        "split" => {
+        "split" | "rsplit" => {
             let separator = text(0).filter(|it| !it.is_empty());
             let parts = separator.map_or_else(|| of.split_whitespace().count(), matches);
             parts.saturating_mul(PLACE)
@@ -285,6 +229,7 @@ fn grown(name: &str, arguments: &[Value]) -> Result<usize, Error> {
                 .saturating_mul(MOST_DEPTH)
                 .saturating_mul(largest(others))
         }
+        "ljust" | "rjust" | "center" | "zfill" => largest(others).saturating_mul(4),
         "batch" | "slice" => largest(others).saturating_mul(PLACE),
         _ => 0,
     })
@@ -393,6 +338,7 @@ fn steps<'source>(instruction: &Instruction<'source>) -> Vec<Instruction<'source
             ]
         }
         Instruction::Mul => vec![Instruction::CallFunction(REPEAT, Some(2)), weigh],
+        Instruction::StringConcat => vec![Instruction::CallFunction(CONCAT, Some(2)), weigh],
         Instruction::PushLoop(_) => vec![weigh, instruction.clone()],
         // The namespace lies on the value that it gets.
         Instruction::SetAttr(_) => vec![
@@ -401,12 +347,16 @@ fn steps<'source>(instruction: &Instruction<'source>) -> Vec<Instruction<'source
             Instruction::Swap,
             instruction.clone(),
         ],
-        Instruction::Slice
-        | Instruction::GetItem
+        Instruction::Slice => vec![
+            instruction.clone(),
+            weigh,
+            // The interpreter's slices of lists are no lists.
+            Instruction::CallFunction(LISTED, Some(1)),
+        ],
+        Instruction::GetItem
         | Instruction::BuildMap(_)
         | Instruction::BuildList(_)
         | Instruction::Add
-        | Instruction::StringConcat
         | Instruction::Eq
         | Instruction::Ne
         | Instruction::Gt

@@ -15,7 +15,8 @@ use minijinja::{Environment, ErrorKind, UndefinedBehavior, context};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::bounded_template::{self, check_operators, without_constant_products};
+use super::bounded_template;
+use super::template_source::{check_operators, readable};
 use crate::budget::TextBudget;
 use crate::metadata;
 use embedctl_common::error::{Cause, Error, Result};
@@ -77,7 +78,11 @@ impl ChatTemplate {
         names: &[(String, String)],
         arguments: &Map<String, Value>,
     ) -> Result<Self> {
-        let (file, source) = source(folder)?;
+        let TemplateText {
+            file,
+            source,
+            is_named,
+        } = source(folder)?;
         let failed = |reason: String| {
             Error::model(
                 file.display(),
@@ -85,9 +90,9 @@ impl ChatTemplate {
             )
         };
         let structured = match format {
-            Some(format) => format == "structured",
-            None if FLAT.contains(&kind) => false,
-            None => STRUCTURED.iter().any(|pattern| source.contains(pattern)),
+            Some(format) if format != "auto" => format == "structured",
+            _ if FLAT.contains(&kind) => false,
+            _ => is_named || STRUCTURED.iter().any(|pattern| source.contains(pattern)),
         };
         if source.len() > MOST_BYTES {
             let bytes = source.len();
@@ -99,7 +104,7 @@ impl ChatTemplate {
         let environment = on_deep_stack(|| {
             let mut environment = with_functions(Environment::new());
             environment.set_fuel(Some(MOST_STEPS));
-            let added = environment.add_template_owned(NAME, without_constant_products(&source));
+            let added = environment.add_template_owned(NAME, readable(&source));
             added.map(|()| environment).map_err(|error| words(&error))
         });
         let environment = environment.and_then(|read| read).map_err(failed)?;
@@ -115,9 +120,13 @@ impl ChatTemplate {
             }
             variables.insert(name.clone(), value.clone());
         }
-        variables
-            .entry("add_generation_prompt")
-            .or_insert(false.into());
+        for (name, usual) in [
+            ("add_generation_prompt", Value::from(false)),
+            ("tools", Value::Null),
+            ("documents", Value::Null),
+        ] {
+            variables.entry(name).or_insert(usual);
+        }
         Ok(Self {
             file,
             environment,
@@ -244,33 +253,46 @@ const STRUCTURED: [&str; 6] = [
     "message.content[",
 ];
 
-/// The template's text, and the file that holds it.
-fn source(folder: &Path) -> Result<(PathBuf, String)> {
+/// A template as it is stored.
+struct TemplateText {
+    /// The file that holds it.
+    file: PathBuf,
+    source: String,
+    /// Whether it is the default of several that have names.
+    is_named: bool,
+}
+
+fn source(folder: &Path) -> Result<TemplateText> {
     let alone = folder.join("chat_template.jinja");
     match small_file::read(&alone, MOST_FILE) {
         Ok(bytes) => {
-            let text = String::from_utf8(bytes)
+            let source = String::from_utf8(bytes)
                 .map_err(|_| Error::model(alone.display(), "is not UTF-8"))?;
-            return Ok((alone, text));
+            return Ok(TemplateText {
+                file: alone,
+                source,
+                is_named: folder.join("additional_chat_templates").exists(),
+            });
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(Error::io("read", &alone, error)),
     }
     let file = folder.join("tokenizer_config.json");
     let config: Map<String, Value> = metadata::read(&file)?.unwrap_or_default();
-    let text = match config.get("chat_template") {
-        Some(Value::String(text)) => Some(text.clone()),
+    let (text, is_named) = match config.get("chat_template") {
         Some(Value::Array(named)) => {
-            let mut named = named.iter();
-            let default = named.find(|one| one["name"] == "default");
-            default
-                .and_then(|one| one["template"].as_str())
-                .map(str::to_owned)
+            let default = named.iter().find(|one| one["name"] == "default");
+            (default.map(|one| &one["template"]), true)
         }
-        _ => None,
+        Some(Value::Object(named)) => (named.get("default"), true),
+        other => (other, false),
     };
-    match text {
-        Some(text) => Ok((file, text)),
+    match text.and_then(Value::as_str) {
+        Some(text) => Ok(TemplateText {
+            source: text.to_owned(),
+            file,
+            is_named,
+        }),
         None => Err(Error::model(
             file.display(),
             "has several chat templates, but none is called 'default'",
@@ -288,6 +310,14 @@ fn with_functions(mut environment: Environment<'static>) -> Environment<'static>
         "raise_exception",
         |message: String| -> Result<String, minijinja::Error> {
             Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
+        },
+    );
+    environment.add_function(
+        "strftime_now",
+        |_: String| -> Result<String, minijinja::Error> {
+            let reason =
+                "it writes the date (strftime_now), so its scores would be others tomorrow";
+            Err(minijinja::Error::new(ErrorKind::InvalidOperation, reason))
         },
     );
     environment
@@ -313,8 +343,8 @@ fn words(error: &minijinja::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::bounded_template::MOST_OPERATORS;
     use super::*;
+    use crate::score::template_source::MOST_OPERATORS;
 
     fn template(source: &str) -> Result<ChatTemplate> {
         let folder = tempfile::tempdir().unwrap();
@@ -536,7 +566,7 @@ mod tests {
             ),
             (
                 "{{ {'a': [1, {'b': 2}]}|tojson }}{{ {'a': 1}.items()|list }}{{ ['b', 'a']|sort|join(', ') }}",
-                "{\"a\":[1,{\"b\":2}]}[[\"a\", 1]]a, b",
+                "{\"a\": [1, {\"b\": 2}]}[('a', 1)]a, b",
             ),
             (
                 "{{ '%s-%d'|format('a', 3) }}{{ 'a\nb'|indent(2) }}{{ 'a b'.split()|first }}{{ ' a '|trim }}{{ 'a-b'.replace('-', '+') }}",

@@ -7,7 +7,10 @@
 pub(crate) mod activation;
 mod bounded_template;
 pub(crate) mod chat;
+mod jinja;
 pub(crate) mod labels;
+mod python;
+mod template_source;
 
 use std::sync::Arc;
 
