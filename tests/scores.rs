@@ -295,7 +295,7 @@ fn logits_have_a_matrix_of_their_own_unless_it_is_tied() {
         config.extend(tied.map(|tied| ("tie_word_embeddings".to_owned(), tied)));
         let text = serde_json::to_string(&config).unwrap();
         std::fs::write(&file, text).unwrap();
-        let error = score(untied.path(), &["-p", "native"]).unwrap_err();
+        let error = score(untied.path(), &["-p", "native"]).err().unwrap();
         assert!(error.contains("has no tensor 'lm_head.weight'"), "{error}");
     }
 }
