@@ -59,14 +59,16 @@ fn a_direction_that_the_reference_does_not_read_is_noted() {
             continue; // no defaults, or refused with a remedy
         };
         assert_eq!(plain.note_on_direction(), None, "{kind}");
-        // Attention looks both ways, or a note says that it does not.
+        // Attention looks both ways as the class has it, or a note says otherwise.
         let looks_back = asked.layers.iter().any(|layer| layer.causal);
-        assert_eq!(asked.note_on_direction().is_some(), looks_back, "{kind}");
+        let by_own_code = asked.own_code && !plain.own_code;
+        let is_noted = looks_back || by_own_code;
+        assert_eq!(asked.note_on_direction().is_some(), is_noted, "{kind}");
         if looks_back {
             let unread = asked.ignored.iter().any(|name| name == BOTH_WAYS);
             assert!(unread && !asked.own_code, "{kind}");
             noted.insert(kind);
-        } else if asked.own_code && !plain.own_code {
+        } else if by_own_code {
             assert!(OBEYED_BY_OWN_CODE.contains(&&kind[..]), "{kind}");
         }
     }

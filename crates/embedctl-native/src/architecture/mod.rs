@@ -338,9 +338,19 @@ impl Architecture {
         })
     }
 
-    /// A note where config.json asks for attention both ways and the reference's class does not read it, so that attention
-    /// looks back alone.
+    /// A note where config.json asks for attention both ways and the reference's class does not read it: attention looks
+    /// back alone, or both ways as the code of repositories has it.
     pub(crate) fn note_on_direction(&self) -> Option<String> {
+        let is_types_own = (KNOWN.iter().copied().flatten())
+            .any(|known| known.model_type == self.model_type && known.own_code);
+        if self.own_code && !is_types_own {
+            return Some(format!(
+                "config.json asks for attention in both directions (\"{BOTH_WAYS}\"), and attention looks both ways, as by \
+                 the code of repositories that ask for it. transformers' class for the model_type {} does not read this \
+                 setting: without such code, sentence-transformers gives other vectors",
+                self.model_type
+            ));
+        }
         let is_ignored = self.ignored.iter().any(|name| name == BOTH_WAYS);
         let mut attending = (self.layers.iter()).filter(|layer| layer.mixer == Mixer::Attention);
         let looks_back = attending.any(|layer| layer.causal);
