@@ -245,8 +245,11 @@ fn problems(
             name => format!(" of {name}"),
         };
         if column.not_finite > 0 {
-            let count = column.not_finite;
-            problems.push(format!("{count} vectors{name} hold NaN or infinity"));
+            let vectors = match column.not_finite {
+                1 => format!("1 vector{name} holds"),
+                count => format!("{count} vectors{name} hold"),
+            };
+            problems.push(format!("{vectors} NaN or infinity"));
         }
         if column.narrowest != column.widest {
             problems.push(format!(

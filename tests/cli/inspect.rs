@@ -322,7 +322,7 @@ fn damaged_vectors_and_files_without_provenance_are_told() {
     for words in [
         "3 vectors of 2 dimensions, f32; norms 0.0000 to 5.0000",
         "made by      unknown",
-        "1 vectors of embedding hold NaN or infinity",
+        "1 vector of embedding holds NaN or infinity",
     ] {
         let shown = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         let words = words.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -525,9 +525,29 @@ fn a_lock_replaces_locks_alone() {
     world.done("download org/small --lock models.lock");
     fs::write(world.sandbox.path("mine.txt"), "mine").unwrap();
     let run = world.run("download org/small --lock mine.txt");
-    assert_eq!(run.code, Some(2), "{run:?}");
+    assert_eq!(run.code, Some(2), "{run}");
     assert_eq!(
         fs::read_to_string(world.sandbox.path("mine.txt")).unwrap(),
         "mine"
     );
+}
+
+/// A cache that others may only read needs no lock for what is there.
+#[test]
+fn what_is_whole_in_a_cache_needs_no_lock() {
+    let world = World::new();
+    world.done("download org/small --lock models.lock");
+    let locks = world.sandbox.path(".cache/huggingface/hub/.locks");
+    fs::remove_dir_all(&locks).unwrap();
+    fs::write(&locks, "").unwrap();
+    for line in ["org/small --offline", "org/small", "--locked models.lock"] {
+        world.done(&format!("download {line}"));
+    }
+    let blobs = world
+        .sandbox
+        .path(".cache/huggingface/hub/models--org--small/blobs");
+    fs::remove_file(fs::read_dir(blobs).unwrap().next().unwrap().unwrap().path()).unwrap();
+    let run = world.run("download org/small");
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(run.stderr.contains(".locks"), "{run}");
 }

@@ -101,6 +101,9 @@ impl CachedRepository {
 
     /// Stores that the commit has no such file, as `huggingface_hub` does.
     pub(super) fn put_absent(&self, commit: &str, path: &str) -> Result<()> {
+        if self.is_known_absent(commit, path) {
+            return Ok(());
+        }
         replace(&self.inside(".no_exist", &format!("{commit}/{path}"))?, b"")
     }
 
@@ -115,7 +118,11 @@ impl CachedRepository {
     /// Stores the list of a commit's files.
     pub(super) fn put_listing(&self, commit: &str, listing: &Listing) -> Result<()> {
         let path = self.inside(".embedctl", &format!("{commit}.json"))?;
-        replace(&path, &listing.to_json())
+        let json = listing.to_json();
+        match small_file::read(&path, LARGEST_LISTING).is_ok_and(|stored| stored == json) {
+            true => Ok(()),
+            false => replace(&path, &json),
+        }
     }
 
     /// Stores the commit of a branch or tag.

@@ -70,7 +70,7 @@ impl Download<'_> {
             |digest| digest.as_str().to_owned(),
         );
         let blob = store.blob(&hash);
-        let _lock = store.lock(&hash, self.client.cancel(), self.transfer)?;
+        let lock = store.lock(&hash, self.client.cancel(), self.transfer);
         let own = store.snapshot(&self.commit).join(path);
         for here in [&blob, &own] {
             if let Some(sums) = self.verified(here, path, remote)? {
@@ -84,6 +84,8 @@ impl Download<'_> {
                 });
             }
         }
+        // What is whole in a cache that cannot be written needs no lock.
+        let _lock = lock?;
         let sums = self.fetch(path, remote, &store.incomplete(&hash), &blob)?;
         Ok(DownloadedFile {
             path: path.to_owned(),

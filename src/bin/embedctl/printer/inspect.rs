@@ -134,18 +134,28 @@ fn health(health: &Health, holds_scores: bool) -> String {
         amount => number(amount, "vector"),
     };
     let about = if health.repeated.exact { "" } else { "about " };
+    let duplicates = match health.repeated.vectors {
+        0 => "no duplicates".to_owned(),
+        amount => number(amount, "duplicate"),
+    };
     format!(
-        "{} of {width}, {}; norms {:.4} to {:.4}, mean {:.4}; {} with NaN or infinity, {} of zeros, {about}{} \
-         that are duplicates",
+        "{} of {width}, {}; norms {} to {}, mean {}; {} with NaN or infinity, {} of zeros, {about}{duplicates}",
         number(health.vectors, "vector"),
         health.dtype,
-        health.least_norm,
-        health.greatest_norm,
-        health.mean_norm,
+        norm(health.least_norm),
+        norm(health.greatest_norm),
+        norm(health.mean_norm),
         some(health.not_finite),
         some(health.zero),
-        some(health.repeated.vectors),
     )
+}
+
+/// A length of a vector, which is near 1 where vectors are normalized.
+fn norm(length: f64) -> String {
+    match length < 1e6 && (length >= 0.001 || length == 0.0) {
+        true => format!("{length:.4}"),
+        false => format!("{length:.3e}"),
+    }
 }
 
 fn provenance(made: &Value, table: &mut TextTable) {
