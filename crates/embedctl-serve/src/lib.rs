@@ -132,6 +132,7 @@ mod openai;
 mod options;
 mod page;
 mod queue;
+mod root;
 mod routes;
 mod rows;
 mod scores;

@@ -22,7 +22,7 @@ use crate::body::UnreadBody;
 use crate::client::Client;
 use crate::metrics::Gauges;
 use crate::options::Notice;
-use crate::{browsers, ollama, openai, page, scores, search, similarity, tei};
+use crate::{browsers, ollama, openai, page, root, scores, search, similarity, tei};
 
 /// Routes with their methods, for metrics and messages. A name in braces stands for the rest of a path.
 pub(crate) const ROUTES: [(&str, &str); 25] = [
@@ -235,7 +235,7 @@ async fn root(state: State<Arc<App>>, request: Request) -> Result<Response, ApiE
         "sparse" => tei::embed_sparse(state, request).await,
         "reranker" => scores::rerank(state, request).await,
         "classifier" => scores::predict(state, request).await,
-        _ => tei::embed_or_compare(state, request).await,
+        _ => root::embed_or_compare(state, request).await,
     }
 }
 

@@ -12,7 +12,6 @@ use crate::answer::{ApiError, ApiRefusal, json_answer};
 use crate::app::{App, SHORT, long_answer, off_thread};
 use crate::model::{ServedRow, Token};
 use crate::rows::{self, Deadline, PreparedRows, RequestInputs, RequestRows, Width};
-use crate::similarity::{self, SimilarityInputs, SimilarityParameters, SimilarityRequest};
 
 /// Bytes of text in a request whose tokens are listed one by one.
 const LISTED: usize = 1 << 20;
@@ -21,39 +20,20 @@ const LISTED: usize = 1 << 20;
 const TRUNCATED: &str = "x-truncated-inputs";
 
 #[derive(Deserialize)]
-struct EmbedRequest {
-    inputs: RequestInputs,
+pub(crate) struct EmbedRequest {
+    pub inputs: RequestInputs,
     #[serde(flatten)]
-    settings: EmbedSettings,
+    pub settings: EmbedSettings,
 }
 
 /// Settings of a request for vectors.
 #[derive(Deserialize)]
-struct EmbedSettings {
+pub(crate) struct EmbedSettings {
     truncate: Option<bool>,
     truncation_direction: Option<String>,
     normalize: Option<bool>,
     prompt_name: Option<String>,
     dimensions: Option<usize>,
-}
-
-/// A request for vectors or, as clients of sentence similarity send it to the server's address, for cosines.
-#[derive(Deserialize)]
-struct RootRequest {
-    inputs: RootInputs,
-    parameters: Option<SimilarityParameters>,
-    #[serde(flatten)]
-    settings: EmbedSettings,
-}
-
-#[derive(Deserialize)]
-#[serde(
-    untagged,
-    expecting = "the input must be a string, a list of strings or of objects with `text` alone, a list of token ids, a list of lists of token ids, or an object with `source_sentence` and `sentences`"
-)]
-enum RootInputs {
-    Embed(RequestInputs),
-    Similarity(SimilarityInputs),
 }
 
 #[derive(Deserialize)]
@@ -73,41 +53,17 @@ pub(crate) async fn embed(
     embedded(&app, taken, deadline).await
 }
 
-/// `POST /` of a model with vectors: as `/embed` or `/similarity`.
-pub(crate) async fn embed_or_compare(
-    State(app): State<Arc<App>>,
-    request: Request,
-) -> Result<Response, ApiError> {
-    app.card().check_type(&["embedding"])?;
-    let take = |app: &Arc<App>, request: RootRequest| {
-        let RootRequest {
-            inputs,
-            parameters,
-            settings,
-        } = request;
-        Ok(match inputs {
-            RootInputs::Similarity(inputs) => {
-                let request = SimilarityRequest { inputs, parameters };
-                (similarity::take(app, request)?, true)
-            }
-            RootInputs::Embed(inputs) => (take(app, EmbedRequest { inputs, settings })?, false),
-        })
-    };
-    let ((taken, is_compared), deadline) = rows::read(&app, request, take).await?;
-    match is_compared {
-        true => similarity::compared(&app, taken, deadline).await,
-        false => embedded(&app, taken, deadline).await,
-    }
-}
-
 /// The rows of a request for vectors, and what it gets of them.
-fn take(app: &Arc<App>, request: EmbedRequest) -> Result<(PreparedRows, Width), ApiError> {
+pub(crate) fn take(
+    app: &Arc<App>,
+    request: EmbedRequest,
+) -> Result<(PreparedRows, Width), ApiError> {
     let width = rows::width(app, request.settings.dimensions)?;
     Ok((prepare(app, request)?, width))
 }
 
 /// The answer once these rows are computed.
-async fn embedded(
+pub(crate) async fn embedded(
     app: &App,
     (prepared, width): (PreparedRows, Width),
     deadline: Deadline,

@@ -30,7 +30,8 @@ pub fn unknown(set: impl Iterator<Item = String>) -> Vec<String> {
     };
     let unknown: BTreeSet<String> = set.filter(is_unknown).collect();
     let told = unknown.iter().map(|name| {
-        let near = known.iter().find(|one| is_misspelling(name, one));
+        let near = known.iter().filter(|one| is_misspelling(name, one));
+        let near = near.min_by_key(|one| strsim::osa_distance(name, one));
         let meant = match (near, option(&command, name)) {
             (Some(near), _) => format!("; did you mean {near}?"),
             (None, Some(option)) => format!("; the option is {option}"),
