@@ -1,6 +1,7 @@
 //! An output whose rows are searched: its files, its provenance, and the column that is compared.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -15,6 +16,9 @@ use crate::output::{self, ChosenVectors, Dtype, Forms, MatrixRows, RowForm, Temp
 use crate::record::{RowVector, RowVectors};
 use crate::setting::{DTYPE, SPARSE_TOKENS, VECTORS};
 use crate::storage::{Location, Storage};
+
+/// Rows of maps that are read at a time.
+const MAPS_AT_A_TIME: u64 = 1024;
 
 /// Takes a vector of the column: the number of its row, the type of its elements, and these.
 type TakeColumn<'a> = dyn FnMut(u64, Dtype, &[f32]) -> Result<()> + 'a;
@@ -36,6 +40,9 @@ pub struct Corpus {
     column: Option<String>,
     /// The kind of vectors as they are stored.
     stored: VectorKind,
+    /// Whether its sparse vectors are maps from terms to weights, and the terms once they are known.
+    has_maps: bool,
+    terms: Option<Arc<[String]>>,
     pub(super) decoder: Decoder,
     dtype: Dtype,
     /// Components of a vector, where that is known.
@@ -76,12 +83,8 @@ impl Corpus {
         let (kind, number, count) = chosen(&name, &identity, kinds)?;
         let recorded = output::recorded_kinds(&made).into_iter().nth(number);
         let recorded = recorded.ok_or_else(without)?;
-        let stored = recorded.kind.ok_or_else(|| {
-            Error::usage(format!(
-                "{name}: its sparse vectors are maps from terms to weights, which are not read back"
-            ))
-            .with_remedy(format!("embed without {SPARSE_TOKENS}"))
-        })?;
+        let has_maps = recorded.kind.is_none();
+        let stored = recorded.kind.unwrap_or(kind);
         let dimensions = match number {
             0 => identity
                 .settings
@@ -108,11 +111,39 @@ impl Corpus {
             has_several: count > 1,
             column: recorded.columns.into_iter().next(),
             stored,
+            has_maps,
+            terms: None,
             dtype: recorded.dtype,
             decoder,
             dimensions,
             identity,
         })
+    }
+
+    /// Whether its vectors are maps from terms to weights, whose [terms](Corpus::know_terms) are not known.
+    #[must_use]
+    pub fn lacks_terms(&self) -> bool {
+        self.has_maps && self.terms.is_none()
+    }
+
+    /// Takes the terms of its model, by their indices.
+    pub fn know_terms(&mut self, terms: Arc<[String]>) {
+        self.terms = Some(terms);
+    }
+
+    /// Refuses maps from terms to weights whose terms are not known.
+    ///
+    /// # Errors
+    /// If it has such.
+    pub fn check_terms(&self) -> Result<()> {
+        match self.lacks_terms() {
+            true => Err(Error::usage(format!(
+                "{}: its sparse vectors are maps from terms to weights, which are read by `embedctl search` alone",
+                self.name
+            ))
+            .with_remedy(format!("embed without {SPARSE_TOKENS}"))),
+            false => Ok(()),
+        }
     }
 
     /// The `most` nearest rows to each query, best first; `besides` is left out.
@@ -292,6 +323,7 @@ impl Corpus {
             take(number, row)
         };
         let read = match self.stored.is_one_per_row() {
+            true if self.has_maps => self.of_maps(file, take),
             true => self.of_rows(file, &mut check, take),
             false if is_counted => self.of_lengths(file, &mut check, take),
             false => self.of_tokens(file, &mut check, take),
@@ -356,6 +388,28 @@ impl Corpus {
             rows.push_full(from_zero(dtype, stored, &mut room));
             take(row, rows.get(0))
         })
+    }
+
+    /// A map from terms to weights in each row.
+    fn of_maps(&self, file: &CorpusFile, take: &mut TakeStored<'_>) -> Result<()> {
+        self.check_terms()?;
+        let terms = self.terms.clone().unwrap_or_default();
+        let column = self.column.as_deref().unwrap_or_default();
+        let forms = Forms::of_column(column, self.stored, terms.len()).with_terms(&terms);
+        let mut temporary = TemporaryVectors::default();
+        let mut chosen = ChosenVectors::open(&file.file, file.format, &forms, &mut temporary)?;
+        let (mut start, mut taken) = (0, Ok(()));
+        while start < chosen.rows() && taken.is_ok() {
+            let end = chosen.rows().min(start + MAPS_AT_A_TIME);
+            let rows: Vec<u64> = (start..end).collect();
+            chosen.read(&rows, &mut |index, row| {
+                if taken.is_ok() {
+                    taken = take(file.first + start + index as u64, row);
+                }
+            })?;
+            start = end;
+        }
+        taken
     }
 
     /// A vector for each token, in rows.

@@ -40,6 +40,7 @@ impl LikeRows {
             .with_remedy("copy it here, and name the copy"));
         };
         let corpus = Corpus::open(path, None, &Vec::from_iter(kind))?;
+        corpus.check_terms()?;
         let files = corpus
             .paths()
             .map(|path| Ok((path.to_owned(), state(path)?)));

@@ -624,3 +624,37 @@ fn hits_go_into_a_pipe_as_it_is() {
         fs::remove_file(&pipe).unwrap();
     }
 }
+
+/// Maps from terms to weights are found as the same vectors with indices are.
+#[test]
+fn maps_of_terms_are_searched() {
+    let sandbox = Sandbox::new();
+    let quotes = fs::read_to_string(in_repository("fixtures/inputs/quotes.txt")).unwrap();
+    let lines = quotes.lines().take(40).enumerate();
+    let lines = lines.map(|(id, text)| match id % 7 {
+        3 => json!({"id": id}).to_string(),
+        _ => json!({"id": id, "text": text}).to_string(),
+    });
+    sandbox.write("in.jsonl", lines.collect::<Vec<_>>().join("\n"));
+    let model = "fixtures/sparse/distilbert/model";
+    for ending in ["jsonl", "parquet", "arrow"] {
+        let how = "--vectors sparse --keep text --on-error null";
+        for (name, maps) in [("plain", ""), ("maps", "--sparse-tokens")] {
+            let line = format!("in.jsonl -o {name}.{ending} {how} {maps}");
+            let mut command = sandbox.embed_command(&line);
+            command.env("EMBEDCTL_MODEL", in_repository(model));
+            code(&sandbox.finish(&mut command), 3);
+        }
+        for query in [QUERY, "--like-row 8"] {
+            let plain = hits(&sandbox, &format!("plain.{ending} {query}"));
+            assert_eq!(plain.len(), 10);
+            assert_eq!(
+                hits(&sandbox, &format!("maps.{ending} {query}")),
+                plain,
+                "{ending}"
+            );
+        }
+    }
+    let run = sandbox.run("compare maps.parquet plain.parquet");
+    refused(&run, "read by `embedctl search` alone");
+}

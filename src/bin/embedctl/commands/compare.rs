@@ -40,7 +40,10 @@ pub fn run(
         &cancel,
     )?;
     let kinds: Vec<_> = args.kind.vectors.into_iter().collect();
-    let open = |path: &Path| Corpus::open(path, storage.as_ref(), &kinds);
+    let open = |path: &Path| {
+        let corpus = Corpus::open(path, storage.as_ref(), &kinds)?;
+        corpus.check_terms().map(|()| corpus)
+    };
     let reference = open(&args.reference)?;
     let other = args.other.as_deref().map(open).transpose()?;
     for warning in (std::iter::once(&reference).chain(&other)).flat_map(|it| &it.warnings) {

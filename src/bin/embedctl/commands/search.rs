@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use embedctl::cancel::CancelToken;
-use embedctl::engine::EngineOptions;
+use embedctl::engine::{EngineOptions, Resolved};
 use embedctl::error::Error;
 use embedctl::input::RecordReader;
 use embedctl::model::ModelOptions;
@@ -77,7 +77,14 @@ pub fn run(
         &cancel,
     )?;
     let kinds: Vec<_> = args.kind.vectors.into_iter().collect();
-    let corpus = Corpus::open(&args.out, storage.as_ref(), &kinds)?;
+    let mut corpus = Corpus::open(&args.out, storage.as_ref(), &kinds)?;
+    if corpus.lacks_terms() {
+        let (given, engine) = asked_model(args, messages);
+        let (named, asked) = (args.model.as_deref(), (&given, &engine));
+        let resolved =
+            recorded_model(&args.out, &corpus, named, asked, messages, printer, &cancel)?;
+        corpus.know_terms(resolved.open_files()?.terms());
+    }
     for warning in &corpus.warnings {
         printer.warning(warning);
     }
@@ -267,6 +274,20 @@ fn embedded(
     if texts.iter().any(|text| text.trim().is_empty()) {
         return Err(CommandFailure::usage("a query is empty; give it words"));
     }
+    let (given, engine) = asked_model(args, messages);
+    let asked = (&given, &engine);
+    let named = args.model.as_deref();
+    let mut model = open_query_model(&args.out, corpus, named, asked, messages, printer, cancel)?;
+    Ok(Queries {
+        vectors: embed(&mut model, &texts, printer)?,
+        ids,
+        texts,
+        row: None,
+    })
+}
+
+/// What the user said of the model and its engine.
+fn asked_model(args: &SearchArgs, messages: &MessageArgs) -> (ModelOptions, EngineOptions) {
     let given = ModelOptions {
         cache_dir: messages.cache_dir.clone(),
         prompt: args.prompt.clone(),
@@ -279,20 +300,11 @@ fn embedded(
         runtime: super::runtime(None),
         ..EngineOptions::default()
     };
-    let asked = (&given, &engine);
-    let named = args.model.as_deref();
-    let mut model = open_query_model(&args.out, corpus, named, asked, messages, printer, cancel)?;
-    Ok(Queries {
-        vectors: embed(&mut model, &texts, printer)?,
-        ids,
-        texts,
-        row: None,
-    })
+    (given, engine)
 }
 
-/// Opens the model of an output's queries, and says what it does to them. `named` is another place of the model; `given` and
-/// the engine are what the user said.
-pub(super) fn open_query_model(
+/// The model that made an output, here: as it was, or in the place `named`.
+fn recorded_model(
     out: &Path,
     corpus: &Corpus,
     named: Option<&str>,
@@ -300,7 +312,7 @@ pub(super) fn open_query_model(
     messages: &MessageArgs,
     printer: &Printer,
     cancel: &CancelToken,
-) -> Result<QueryModel, CommandFailure> {
+) -> Result<Resolved, CommandFailure> {
     let (model, engine) = corpus.model(named, given, engine)?;
     if !super::is_of_hub(&model.model) && !Path::new(&model.model).exists() {
         return Err(Error::usage(format!(
@@ -311,7 +323,22 @@ pub(super) fn open_query_model(
         .with_remedy("say where it is with --model")
         .into());
     }
-    let resolved = super::resolve_here(&model, &engine, messages, printer, cancel)?;
+    super::resolve_here(&model, &engine, messages, printer, cancel)
+}
+
+/// Opens the model of an output's queries, and says what it does to them. `named` is another place of the model; `given` and
+/// the engine are what the user said.
+pub(super) fn open_query_model(
+    out: &Path,
+    corpus: &Corpus,
+    named: Option<&str>,
+    asked: (&ModelOptions, &EngineOptions),
+    messages: &MessageArgs,
+    printer: &Printer,
+    cancel: &CancelToken,
+) -> Result<QueryModel, CommandFailure> {
+    let resolved = recorded_model(out, corpus, named, asked, messages, printer, cancel)?;
+    let given = asked.0;
     let model = corpus.open_model(&resolved, given, cancel)?;
     if let Some(warning) = &model.warning {
         printer.warning(warning);
