@@ -34,6 +34,30 @@ fn a_bucket_that_is_not_there() {
     );
 }
 
+/// As in a folder.
+#[test]
+fn documents_that_are_not_text_are_named_below_a_prefix() {
+    let Some(store) = moto("documents_that_are_not_text_are_named_below_a_prefix") else {
+        return;
+    };
+    let world = World::new(store);
+    store.bucket("papers");
+    store.boto(
+        "for key in ['d/a.md', 'd/b.pdf', 't/a.txt', 't/b.docx', 'r/a.jsonl', 'r/b.pdf', 'd/.c.pdf']:\n\
+         \x20   s3.put_object(Bucket='papers', Key=key, Body=b'{\"text\": \"one\"}\\n')",
+    );
+    for (prefix, said) in [
+        ("d", "s3://papers/d/b.pdf (a PDF) is"),
+        ("t", "s3://papers/t/b.docx"),
+    ] {
+        let line = format!("s3://papers/{prefix}/ -o out.npy");
+        let refusal = refused(&world, &line, &[]);
+        says(&refusal, &[said, "convert with"]);
+        assert!(!refusal.contains(".c.pdf"), "{refusal}");
+    }
+    world.done("s3://papers/r/ -o out.npy");
+}
+
 #[test]
 fn a_bucket_that_one_may_not_use_and_keys_that_are_none() {
     let test = "a_bucket_that_one_may_not_use_and_keys_that_are_none";

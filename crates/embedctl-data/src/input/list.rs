@@ -14,7 +14,7 @@ use crate::reading::source::Source;
 use crate::writing::format::OutputFormat;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::INPUT_FORMAT;
-use embedctl_storage::{Address, Location, Storage};
+use embedctl_storage::{Address, Location, Object, Storage};
 
 /// The sources that `inputs` name, in order; standard input where they name none. A folder is all files in it and in folders below, sorted by
 /// path, whose endings name a format (`format`, where it is given), without hidden ones; a pattern (`*`, `?`,
@@ -158,19 +158,34 @@ fn objects(
         let names: Vec<String> = names.collect();
         lake::refuse_listed(names.iter().map(String::as_str))?;
     }
+    let is_visible = |object: &Object| {
+        let below = object.address().key().strip_prefix(address.key());
+        !below.is_some_and(|below| below.split('/').any(|name| is_hidden(name.as_bytes())))
+    };
+    let are_documents = match format {
+        None => documents::are_of_folder(objects.iter().map(|object| object.address().path())),
+        Some(format) => format == InputFormat::File,
+    };
+    if address.is_prefix() && (are_documents || format.is_none()) {
+        let names = objects.iter().filter(|object| is_visible(object));
+        let names = names.map(|object| PathBuf::from(object.address().to_string()));
+        let names: Vec<PathBuf> = names.collect();
+        match are_documents {
+            true => documents::refuse_binary(&names)?,
+            false => {
+                let prefix = address.to_string();
+                documents::refuse_binary_and_lines(Path::new(&prefix), &names)?;
+            }
+        }
+    }
     if address.is_prefix() && format.is_none() {
-        let paths = objects.iter().map(|object| object.address().path());
-        let are_documents = documents::are_of_folder(paths);
         objects.retain(|object| {
-            let below = object.address().key().strip_prefix(address.key());
-            let hidden =
-                below.is_some_and(|below| below.split('/').any(|name| is_hidden(name.as_bytes())));
             let path = object.address().path();
             let is_read = match are_documents {
                 true => format::is_document(path),
                 false => format::by_ending(path).0.is_some(),
             };
-            !hidden && is_read && !is_provenance(path)
+            is_visible(object) && is_read && !is_provenance(path)
         });
         if objects.is_empty() {
             return Err(Error::usage(format!(
