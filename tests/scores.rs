@@ -27,19 +27,26 @@ fn cases() -> Vec<PathBuf> {
     support::cases::all("fixtures/scores", 45)
 }
 
-/// Runs the binary on the records of a case.
-fn score(case: &Path, more: &[&str]) -> Result<Matrix, String> {
-    let described = support::cases::described(case);
-    let args = described["args"].as_array().unwrap().iter();
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("out.npy");
+/// The binary with the records and the model of a case.
+fn command(case: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_embedctl"));
     command
         .env("EMBEDCTL_NO_CONFIG", "1")
         .arg("score")
         .arg(case.join("records.jsonl"))
         .arg("-m")
-        .arg(case.join("model"))
+        .arg(case.join("model"));
+    command
+}
+
+/// Runs the binary on the records of a case.
+fn score(case: &Path, more: &[&str]) -> Result<Matrix, String> {
+    let described = support::cases::described(case);
+    let args = described["args"].as_array().unwrap().iter();
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out.npy");
+    let mut command = command(case);
+    command
         .arg("-o")
         .arg(&out)
         .args(["-q", "--threads", "2"])
@@ -270,14 +277,8 @@ fn single_texts_are_put_into_no_chat() {
     let ours = score(with.path(), &["-p", "native"]).unwrap();
     let expected = Matrix::read(&case.join("expected.npy"));
     assert_eq!(difference(&ours, &expected), None);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_embedctl"));
-    command
-        .env("EMBEDCTL_NO_CONFIG", "1")
-        .arg("score")
-        .arg(case.join("records.jsonl"))
-        .arg("-m")
-        .arg(&model)
-        .args(["-p", "native", "-o", "-"]);
+    let mut command = command(with.path());
+    command.args(["-p", "native", "-o", "-"]);
     let told = String::from_utf8(command.output().unwrap().stderr).unwrap();
     assert!(told.contains("not used for single texts"), "{told}");
 }

@@ -67,10 +67,10 @@ impl CorpusFiles {
             match rows.map(|rows| rows.is_as_written(&made)).transpose()? {
                 Some(true) => {}
                 Some(false) => self.warnings.push(format!(
-                    "{name} is not the file that was written there: ids and texts may be those of other rows"
+                    "{name} is not the file that was written there: ids and texts may be those of other rows; put that one back"
                 )),
                 None => self.warnings.push(format!(
-                    "{name} is not there, which has the ids and texts of its rows"
+                    "{name} is not there, which has the ids and texts of its rows; put it beside its matrix"
                 )),
             }
             file.file.bytes.close();

@@ -333,7 +333,11 @@ fn a_refused_export_leaves_no_file() {
     for own in ["model.safetensors", "config.json"] {
         let run = sandbox.run(&format!("export cut cut/{own} --force"));
         assert_eq!(run.code, Some(2), "{run}");
-        assert!(run.stderr.contains("no file that ends in .onnx"), "{run}");
+        assert!(
+            run.stderr
+                .contains("--force replaces earlier exports alone"),
+            "{run}"
+        );
         let [kept, there] = [model.join(own), sandbox.path(&format!("cut/{own}"))];
         assert_eq!(fs::read(kept).unwrap(), fs::read(there).unwrap());
     }

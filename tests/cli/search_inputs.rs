@@ -500,7 +500,7 @@ fn queries_of_one_id_keep_their_hits() {
     assert_eq!(headings, ["laughing", "wealth"]);
     let run = search(&sandbox, "out.npy --queries queries.jsonl -k 2 -f trec");
     refused(&run, "two queries have the id \"7\"");
-    // A row without an id is no text of the one whose id is its number.
+    // A row without an id is told from the row whose id equals its number.
     let rows = r#"{"id": "1", "text": "a cat"}
 {"text": "a cat on a mat"}"#;
     sandbox.write("rows.jsonl", rows);

@@ -75,7 +75,7 @@ fn what_would_be_written_in_another_way_is_refused() {
     }
 }
 
-/// A template of several with names is no text to sentence-transformers, which then takes contents for lists of parts.
+/// Where a model has several named templates, sentence-transformers looks into none, and takes contents for lists of parts.
 #[test]
 fn the_form_of_contents_is_inferred_where_none_is_stated() {
     let (plain, typed) = (

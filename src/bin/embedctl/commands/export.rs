@@ -35,7 +35,7 @@ pub fn run(
         .is_ok_and(|it| !it.is_file() || !is_onnx)
     {
         return Err(CommandFailure::usage(format!(
-            "{} exists, and is no file that ends in .onnx: --force replaces no other",
+            "{} exists, and --force replaces earlier exports alone: files that end in .onnx; choose another name",
             args.output.display()
         )));
     }

@@ -276,7 +276,7 @@ fn with_vectors(
     encoding: &VectorEncoding,
 ) -> WriterPropertiesBuilder {
     // Vectors and ids don't repeat, and their minimum and maximum are of no use. Plain values, not compressed: zstd would
-    // save 7 to 8 % of them, double the time of writing and triple that of reading; splitting their bytes would save
+    // save 7 to 8 % of them, take longer than encoding them, and triple the time of reading; splitting their bytes would save
     // another 9 %, and shut out older readers. Single bytes do repeat, and a dictionary keeps them from becoming four each.
     let small = is_small(encoding);
     for vectors in list_paths(encoding) {

@@ -358,7 +358,7 @@ fn vectors_of_many_row_groups_come_in_order_and_end_where_the_taker_ends() {
     assert_eq!(found, 27);
 }
 
-/// What stands in the place of a null is no number of the vector.
+/// The slot of a null holds any number, which must not be read as a component.
 #[test]
 fn vectors_with_null_numbers_are_refused_by_their_row() {
     let folder = tempfile::tempdir().unwrap();
