@@ -78,8 +78,8 @@ struct Engine {
     plugged: bool,
     /// Whether it runs graphs that are built from checkpoints, beside ONNX files or not.
     built: bool,
-    /// Whether they have ONNX Runtime's own operators in the place of standard ones.
-    fused: bool,
+    /// Whether these graphs pool their rows, as those of GPUs do.
+    pools: bool,
     /// The factor of a case's tolerance: other kernels add in another order.
     slack: f32,
     /// Cases that the provider itself cannot run, or gets wrong: they must be refused.
@@ -99,7 +99,7 @@ fn rten() -> Engine {
         library: None,
         plugged: false,
         built: false,
-        fused: false,
+        pools: false,
         slack: 1.0,
         faulty: &[],
     }
@@ -126,7 +126,7 @@ fn others(test: &str) -> Vec<Engine> {
             library: Some(library.into()),
             plugged: provider.ends_with(PLUGGED),
             built: false,
-            fused: false,
+            pools: false,
             slack: 2.5,
             faulty: match provider.trim_end_matches(PLUGGED) {
                 // ONNX Runtime 1.27 and the plug-in 0.4.0: `And` of masks [1, 1, n, n] and [1, 1, n, 1] is wrong where n is a
@@ -157,7 +157,7 @@ fn onnxruntime(test: &str) -> Option<Engine> {
         library: Some(library),
         plugged: false,
         built: false,
-        fused: false,
+        pools: false,
         slack: 1.0,
         faulty: &[],
     })
@@ -185,13 +185,8 @@ fn embed(model: &Path, texts: &Path, engine: &Engine, args: &[String]) -> Result
         // GPUs prefer checkpoints.
         command.args(["--weights", "onnx"]);
     }
-    if engine.fused {
-        let option = format!("{}.operators=fused", engine.provider);
-        command.args(["--provider-option", &option]);
-        if engine.provider == "cpu" {
-            // As GPUs do it.
-            command.args(["--provider-option", "cpu.pooling=graph"]);
-        }
+    if engine.pools {
+        command.args(["--provider-option", "cpu.pooling=graph"]);
     }
     if let Some(library) = &engine.library {
         command.env("EMBEDCTL_ORT_LIB", library);
@@ -209,11 +204,6 @@ fn embed(model: &Path, texts: &Path, engine: &Engine, args: &[String]) -> Result
         assert_eq!(plugin.is_some(), engine.plugged, "{plugin:?}");
         let built = sidecar["engine"].get("built_graph").and_then(Value::as_str);
         assert_eq!(built, engine.built.then_some("fp32"));
-        let own = sidecar["engine"].get("own_operators");
-        // Of WebGPU's own operators some are wrong or missing, which a check at the start finds.
-        let is_sure = engine.provider != "webgpu";
-        let is_right = own.is_some() == engine.fused || engine.fused && !is_sure;
-        assert!(is_right, "{model:?}: {own:?}");
         Ok(Matrix::read(&out))
     } else {
         Err(String::from_utf8_lossy(&output.stderr).into_owned())
@@ -368,11 +358,11 @@ fn every_checkpoint_equals_the_reference_as_a_built_graph_on_onnxruntime() {
 }
 
 #[test]
-fn every_checkpoint_equals_the_reference_with_own_operators_of_onnxruntime() {
-    let test = "every_checkpoint_equals_the_reference_with_own_operators_of_onnxruntime";
+fn every_checkpoint_equals_the_reference_with_pooling_in_the_graph() {
+    let test = "every_checkpoint_equals_the_reference_with_pooling_in_the_graph";
     if let Some(engine) = onnxruntime(test) {
         check_cases(&Engine {
-            fused: true,
+            pools: true,
             ..built(engine)
         });
     }
@@ -384,20 +374,6 @@ fn every_checkpoint_equals_the_reference_as_a_built_graph_on_other_providers() {
         others("every_checkpoint_equals_the_reference_as_a_built_graph_on_other_providers")
     {
         check_cases(&built(engine));
-    }
-}
-
-#[test]
-fn every_checkpoint_equals_the_reference_with_own_operators_on_other_providers() {
-    let test = "every_checkpoint_equals_the_reference_with_own_operators_on_other_providers";
-    for engine in others(test) {
-        // OpenVINO has none.
-        if engine.provider == "webgpu" {
-            check_cases(&Engine {
-                fused: true,
-                ..built(engine)
-            });
-        }
     }
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use support::cases::{embed, graph_engines, pooling_engines, stderr};
+use support::cases::{embed, graph_engines, stderr};
 use support::npy::Matrix;
 
 /// How far an entry may be from the reference, of a weight of 1 or less; of larger ones so much of their size.
@@ -115,9 +115,7 @@ fn every_exported_case_equals_the_reference_on_rten() {
 
 #[test]
 fn every_case_equals_the_reference_as_a_built_graph() {
-    let test = "every_case_equals_the_reference_as_a_built_graph";
-    let pooling = pooling_engines(test, &["fused"]);
-    for engine in graph_engines(test).into_iter().chain(pooling) {
+    for engine in graph_engines("every_case_equals_the_reference_as_a_built_graph") {
         let engine: Vec<&str> = engine.iter().map(String::as_str).collect();
         // A query's weights are those of its tokens there, without a network.
         let has_none = |case: &PathBuf| {

@@ -47,7 +47,7 @@ const VALUES: usize = 32 << 20;
 const WORKERS: usize = 3;
 
 /// Options of `cuda` that ONNX Runtime alone has.
-const OF_ONNX_RUNTIME: [&str; 4] = ["memory-limit", "arena", "binding", "operators"];
+const OF_ONNX_RUNTIME: [&str; 3] = ["memory-limit", "arena", "binding"];
 
 /// Positions of tables at most. A longer row is an error of its own.
 const MOST_POSITIONS: usize = 1 << 17;

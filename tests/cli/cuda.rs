@@ -156,7 +156,7 @@ fn a_checkpoint_is_run_by_our_engine_unless_an_option_chooses_onnx_runtime() {
     for option in [
         "cuda.engine=onnxruntime",
         "cuda.memory-limit=1GiB",
-        "cuda.operators=standard",
+        "cuda.binding=false",
     ] {
         let other = run(&format!("--provider-option {option}"));
         assert_ne!(other.code, Some(0), "{option}: {other}");

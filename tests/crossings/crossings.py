@@ -92,7 +92,7 @@ OPTIONS = {
     "min-cosine": [None, "0.2"],
     "no-cache": [None, YES],
     "device": [None, "0", "all"],
-    "provider-option": [None, "cpu.operators=standard"],
+    "provider-option": [None, "cpu.pooling=host"],
     "ort-lib": [None, "{ort}"],
     "batch-tokens": [None, "64"],
     "batch-size": [None, "2"],

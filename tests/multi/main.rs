@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use support::cases::{described, embed, graph_engines, pooling_engines, stderr};
+use support::cases::{described, embed, graph_engines, stderr};
 use support::npy::Matrix;
 
 /// How far a component may be from the reference.
@@ -109,15 +109,6 @@ fn every_case_equals_the_reference_on_the_native_engine() {
 #[test]
 fn every_case_equals_the_reference_as_a_built_graph() {
     for engine in graph_engines("every_case_equals_the_reference_as_a_built_graph") {
-        let engine: Vec<&str> = engine.iter().map(String::as_str).collect();
-        every_case_equals_the_reference_on(&engine);
-    }
-}
-
-#[test]
-fn every_case_equals_the_reference_with_own_operators() {
-    let test = "every_case_equals_the_reference_with_own_operators";
-    for engine in pooling_engines(test, &["fused"]) {
         let engine: Vec<&str> = engine.iter().map(String::as_str).collect();
         every_case_equals_the_reference_on(&engine);
     }

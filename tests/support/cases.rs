@@ -62,36 +62,21 @@ pub fn graph_engines(test: &str) -> Vec<Vec<String>> {
     [of("rten", &[])].into_iter().chain(library).collect()
 }
 
-/// ONNX Runtime's CPU provider as a GPU's works: graphs built from checkpoints pool their rows, with each of these kinds of
-/// operators. For the test named `test`; none where ONNX Runtime is not here.
-pub fn pooling_engines(test: &str, operators: &[&str]) -> Vec<Vec<String>> {
-    let Some(library) = super::onnxruntime(test) else {
-        return Vec::new();
-    };
-    let library = library.to_str().unwrap();
-    let engine = |operators: &&str| {
-        let operators = format!("cpu.operators={operators}");
-        let chosen = [
-            "-p",
-            "cpu",
-            "--weights",
-            "safetensors",
-            "--ort-lib",
-            library,
-        ];
-        let set = [
-            "--provider-option",
-            "cpu.pooling=graph",
-            "--provider-option",
-            &operators,
-        ];
-        chosen
-            .iter()
-            .chain(&set)
-            .map(|&arg| arg.to_owned())
-            .collect()
-    };
-    operators.iter().map(engine).collect()
+/// ONNX Runtime's CPU provider as a GPU's works: graphs built from checkpoints pool their rows. For the test named `test`;
+/// `None` where ONNX Runtime is not here.
+pub fn pooling_engine(test: &str) -> Option<Vec<String>> {
+    let library = super::onnxruntime(test)?;
+    let arguments = [
+        "-p",
+        "cpu",
+        "--weights",
+        "safetensors",
+        "--ort-lib",
+        library.to_str().unwrap(),
+        "--provider-option",
+        "cpu.pooling=graph",
+    ];
+    Some(arguments.map(str::to_owned).into())
 }
 
 /// The messages of a run.

@@ -445,7 +445,6 @@ impl Computation {
             plugin: _,
             devices: _,
             placement: _,
-            own_operators: _,
             algorithms: _,
             narrow_weights: _, // widened exactly
             cosine_to_cpu: _,

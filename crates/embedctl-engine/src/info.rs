@@ -42,9 +42,6 @@ pub struct EngineInfo {
     /// they are widened once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub narrow_weights: Option<&'static str>,
-    /// ONNX Runtime's own operators in the built graph.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub own_operators: Vec<String>,
     /// The algorithm of each product, of the engine `cuda`: another one may round otherwise.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub algorithms: Vec<String>,
@@ -103,7 +100,6 @@ impl EngineInfo {
             cosine_to_cpu: None,
             built_graph: None,
             narrow_weights: None,
-            own_operators: Vec::new(),
             algorithms: Vec::new(),
             precision: None,
             arithmetic: None,

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub use options::{NARROW_WEIGHTS, OPERATORS, OptionValue, POOLING, ProviderOption, value_of};
+pub use options::{NARROW_WEIGHTS, OptionValue, POOLING, ProviderOption, value_of};
 
 use crate::FloatType;
 use embedctl_common::error::{Cause, Error, ErrorKind};

@@ -84,8 +84,6 @@ pub struct Dimension {
 /// `TensorProto.DataType`.
 pub const FLOAT: i32 = 1;
 /// `TensorProto.DataType`.
-pub const INT32: i32 = 6;
-/// `TensorProto.DataType`.
 pub const INT64: i32 = 7;
 /// `TensorProto.DataType`.
 pub const FLOAT16: i32 = 10;

@@ -79,17 +79,11 @@ pub fn value_of(options: &[ProviderOption], provider: Provider, name: &str) -> O
     Some(found.value)
 }
 
-/// The option that chooses the operators of a built graph.
-pub const OPERATORS: &str = "operators";
-
 /// The option that says where token states become vectors.
 pub const POOLING: &str = "pooling";
 
 /// The option that keeps the weights of a built graph in the checkpoint's numbers.
 pub const NARROW_WEIGHTS: &str = "narrow-weights";
-
-/// Names that options had before, and those that they have.
-const RENAMED: [(&str, &str); 1] = [("attention", OPERATORS)];
 
 /// The valid values of an option.
 enum OptionValues {
@@ -124,7 +118,6 @@ macro_rules! known {
 }
 
 known! {
-    Cpu."operators" = OneOf(&["standard", "fused"]), "operators of a checkpoint's graph";
     Cpu."pooling" = OneOf(&["host", "graph"]), "where token states become vectors";
     Cpu."narrow-weights" = Flag, "weights stay in fp16 or bf16; by memory unless set";
     Cuda."engine" = OneOf(&["own", "onnxruntime"]), "who runs a checkpoint; own unless set";
@@ -133,7 +126,6 @@ known! {
     Cuda."tf32" = Flag, "TensorFloat-32 products: faster, less exact";
     Cuda."pooling" = OneOf(&["graph", "host"]), "where token states become vectors";
     Cuda."binding" = Flag, "inputs and outputs bound to device memory; true unless set";
-    Cuda."operators" = OneOf(&["fused", "standard"]), "operators of a checkpoint's graph";
     TensorRt."precision" = OneOf(&["fp32", "fp16", "bf16"]), "arithmetic of an fp32 model";
     TensorRt."tf32" = Flag, "TensorFloat-32 products: faster, less exact";
     TensorRt."memory-limit" = Bytes, "workspace while an engine is built";
@@ -141,9 +133,7 @@ known! {
     OpenVino."device" = OneOf(&["CPU", "GPU", "NPU"]), "which of OpenVINO's devices";
     OpenVino."precision" = OneOf(&["fp32", "bf16", "fp16"]), "arithmetic of an fp32 model";
     OpenVino."threads" = Count, "threads of a worker";
-    DirectMl."operators" = OneOf(&["standard", "fused"]), "operators of a checkpoint's graph";
     WebGpu."backend" = OneOf(&["vulkan", "d3d12"]), "graphics interface";
-    WebGpu."operators" = OneOf(&["standard", "fused"]), "operators of a checkpoint's graph";
     CoreMl."units" = OneOf(&["all", "gpu", "ane"]), "processors to use beside the CPU";
     CoreMl."cache" = Flag, "keep compiled models in the cache folder";
     MiGraphX."precision" = OneOf(&["fp32", "fp16"]), "arithmetic of an fp32 model";
@@ -231,10 +221,6 @@ impl FromStr for ProviderOption {
         };
         let provider: Provider = provider.parse()?;
         let name = name.trim();
-        let renamed = RENAMED
-            .iter()
-            .find(|(old, _)| old.eq_ignore_ascii_case(name));
-        let name = renamed.map_or(name, |(_, new)| new);
         let of_provider = || KNOWN.iter().filter(|known| known.provider == provider);
         let known = of_provider()
             .find(|known| known.name.eq_ignore_ascii_case(name))
@@ -268,8 +254,6 @@ mod tests {
             (option.provider, option.value),
             (Provider::Cuda, OptionValue::Number(2 << 30))
         );
-        let renamed: ProviderOption = "cpu.attention=fused".parse().unwrap();
-        assert_eq!(renamed.to_string(), "cpu.operators=fused");
         let option: ProviderOption = "openvino.device=gpu".parse().unwrap();
         assert_eq!(option.value, OptionValue::Word("GPU"));
     }
@@ -285,6 +269,7 @@ mod tests {
                 "cuda.precision=fp16",
                 "cuda.engine=own|onnxruntime, cuda.memory-limit=SIZE, cuda.arena=exact|doubling",
             ),
+            ("cpu.operators=fused", "cpu.pooling=host|graph"),
             ("cuda.tf32=maybe", "cuda.tf32=true|false"),
             ("cuda.memory-limit=0", "cuda.memory-limit=SIZE"),
             ("cuda.memory-limit=99999999999GiB", "cuda.memory-limit=SIZE"),

@@ -2,9 +2,7 @@
 
 use embedctl_native::kernels::Activation;
 use embedctl_native::{PlainNetwork, PlainProduct, Product};
-use embedctl_onnx::Attribute;
 
-use super::operators::Sum;
 use super::writer::{GraphWriter, WeightSource};
 use embedctl_common::error::Result;
 
@@ -36,7 +34,7 @@ impl GraphWriter {
             return Ok(made);
         }
         let bias = self.floats(&[outputs], &bias);
-        Ok(self.sum(Sum::Bias, &made, &bias))
+        Ok(self.add(&made, &bias))
     }
 
     /// The feed-forward of a set of weights.
@@ -72,11 +70,6 @@ impl GraphWriter {
     }
 
     pub(super) fn activation(&mut self, x: &str, activation: Activation) -> String {
-        if self.operators.is_fused()
-            && let Some(activated) = self.own_activation(x, activation)
-        {
-            return activated;
-        }
         match activation {
             // In the forms that ONNX Runtime and rten know for one operator.
             Activation::Gelu => {
@@ -113,26 +106,5 @@ impl GraphWriter {
             Activation::Relu => self.node("Relu", &[x], Vec::new()),
             Activation::Tanh => self.node("Tanh", &[x], Vec::new()),
         }
-    }
-
-    /// An activation, with the bias before it where there is one, as one operator; `None`: there is none.
-    fn own_activation(&mut self, x: &str, activation: Activation) -> Option<String> {
-        let biased = |writer: &mut Self| match writer.taken_back(Sum::Bias, x) {
-            Some(parts) => parts.into(),
-            None => vec![x.to_owned()],
-        };
-        let (operator, inputs, alpha) = match activation {
-            Activation::Gelu => match &biased(self)[..] {
-                [made, bias] => ("BiasGelu", vec![made.clone(), bias.clone()], None),
-                _ => ("Gelu", vec![x.to_owned()], None),
-            },
-            Activation::GeluTanh => ("FastGelu", biased(self), None),
-            Activation::QuickGelu => ("QuickGelu", vec![x.to_owned()], Some(1.702)),
-            Activation::Silu => ("QuickGelu", vec![x.to_owned()], Some(1.0)),
-            Activation::Relu | Activation::Tanh => return None,
-        };
-        let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
-        let attributes = alpha.map(|alpha| Attribute::float("alpha", alpha));
-        Some(self.own(operator, &inputs, attributes.into_iter().collect()))
     }
 }

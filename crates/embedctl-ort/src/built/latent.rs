@@ -1,4 +1,4 @@
-//! Latent attention behind the last layer, as standard operators.
+//! Latent attention behind the last layer.
 
 use embedctl_native::architecture::LatentAttention;
 use embedctl_native::kernels::Activation;

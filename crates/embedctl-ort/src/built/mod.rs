@@ -9,8 +9,8 @@
 //!                                   ModelProto ── external initializers in memory, or a file beside it
 //! ```
 //!
-//! Operators are standard ones of operator set 18, or ONNX Runtime's own in the place of several of them
-//! ([`Operators`]). Rows are padded on the right: padding has no part in attention, and causal attention does not reach it.
+//! Operators are standard ones of operator set 18. Rows are padded on the right: padding has no part in attention, and
+//! causal attention does not reach it.
 
 mod attention;
 mod convolution;
@@ -19,14 +19,10 @@ mod embeddings;
 mod experts;
 mod export;
 mod feed_forward;
-mod heads;
 mod latent;
 mod narrow;
 mod network;
 mod norm;
-mod operators;
-mod own;
-mod packed;
 mod pooling;
 mod relative;
 mod rotary;
@@ -36,21 +32,16 @@ mod weights;
 mod writer;
 
 #[cfg(test)]
-mod packed_tests;
-#[cfg(test)]
 #[path = "built_tests.rs"]
 pub(crate) mod tests;
 #[cfg(test)]
 mod types_tests;
-
-use std::collections::BTreeSet;
 
 use embedctl_native::PlainNetwork;
 use embedctl_native::kernels::TermPooling;
 use embedctl_onnx::{GraphProto, ModelProto, OperatorSet, StringEntry};
 use prost::Message as _;
 
-use self::own::OWN;
 use self::writer::GraphWriter;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Cause, Error, Result};
@@ -62,7 +53,6 @@ pub use embedctl_engine::FloatType;
 
 pub use self::export::{ExportForm, Exported, export};
 pub(crate) use self::narrow::PIECE;
-pub use self::operators::Operators;
 pub(crate) use self::writer::DeclaredWeight;
 
 /// The version of the standard operators that graphs use.
@@ -92,11 +82,6 @@ pub struct GraphForm {
     pub widened_pieces: Option<usize>,
     /// Tokens of a row at most.
     pub longest: usize,
-    /// The operators that it is written with.
-    pub operators: Operators,
-    /// Whether it is an excerpt: one layer of each kind, with short windows. It shows in little memory whether operators
-    /// give what they should.
-    pub excerpt: bool,
     /// How the logits of the masked-LM head become a row's weights of terms, where those are its output.
     pub terms: Option<TermPooling>,
     /// Whether rows state token types, even if all are 0: a network that looks them up in its table of tokens adds them then.
@@ -107,7 +92,7 @@ pub struct GraphForm {
 const MOST_POSITIONS: usize = 1 << 17;
 
 impl GraphForm {
-    /// The form that `provider` takes of `model`, with these operators.
+    /// The form that `provider` takes of `model`.
     ///
     /// # Errors
     /// If the provider does not compute in the numbers that were asked for.
@@ -115,7 +100,6 @@ impl GraphForm {
         model: &Model,
         provider: Provider,
         options: &ResolvedEngine,
-        operators: Operators,
     ) -> Result<Self, Cause> {
         let float = options.float.unwrap_or(FloatType::F32);
         if !provider.computes_in(float) {
@@ -130,8 +114,6 @@ impl GraphForm {
             narrow_tables: matches!(provider, Provider::Cpu | Provider::Cuda),
             widened_pieces: None,
             longest: model.config.max_length.clamp(1, MOST_POSITIONS),
-            operators,
-            excerpt: false,
             terms: (model.config.any_sparse()).and_then(|sparse| sparse.terms),
             typed: model.config.frame.states_types(),
         })
@@ -145,8 +127,6 @@ impl Default for GraphForm {
             narrow_tables: false,
             widened_pieces: None,
             longest: 512,
-            operators: Operators::Standard,
-            excerpt: false,
             terms: None,
             typed: false,
         }
@@ -212,22 +192,6 @@ impl BuiltGraph {
         }
     }
 
-    /// The names of ONNX Runtime's own operators in it.
-    pub(crate) fn own_operators(&self) -> BTreeSet<&str> {
-        own::own_operators(&self.graph)
-    }
-
-    fn operator_sets(&self) -> Vec<OperatorSet> {
-        let standard = ("", OPERATOR_SET);
-        let own = (!self.own_operators().is_empty()).then_some((OWN, 1));
-        let sets = [standard].into_iter().chain(own);
-        sets.map(|(domain, version)| OperatorSet {
-            domain: domain.into(),
-            version,
-        })
-        .collect()
-    }
-
     /// The weights that lie beside the graph.
     pub(crate) fn weights(&self) -> &[DeclaredWeight] {
         &self.weights
@@ -259,7 +223,10 @@ impl BuiltGraph {
             producer_name: "embedctl".into(),
             producer_version: env!("CARGO_PKG_VERSION").into(),
             graph: Some(graph),
-            opset_import: self.operator_sets(),
+            opset_import: vec![OperatorSet {
+                domain: String::new(),
+                version: OPERATOR_SET,
+            }],
         }
         .encode_to_vec()
     }
@@ -294,7 +261,6 @@ impl BuiltGraph {
 
 impl From<GraphWriter> for BuiltGraph {
     fn from(mut writer: GraphWriter) -> Self {
-        own::drop_unused_sums(&mut writer.graph);
         narrow::widen_late(&mut writer.graph, &writer.weights);
         Self {
             graph: writer.graph,

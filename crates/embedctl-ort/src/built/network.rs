@@ -5,15 +5,11 @@ use embedctl_native::{BesideProducts, Norms, PlainNetwork};
 
 use super::GraphForm;
 use super::attention::ScoreTerms;
-use super::operators::Sum;
 use super::writer::GraphWriter;
 use embedctl_common::error::{Error, Result};
 
 /// Whether tokens see earlier ones alone, and how far: layers that are alike in it share a mask.
 type Sight = (bool, Option<usize>);
-
-/// The reach of an excerpt's windows at most: a short sample exceeds it.
-const EXCERPT_REACH: usize = 8;
 
 /// The part of a network that has no builder, where there is one.
 pub(super) fn lacks(architecture: &Architecture) -> Option<&'static str> {
@@ -53,20 +49,14 @@ pub(super) fn write(network: &PlainNetwork, form: GraphForm) -> Result<(GraphWri
     let relative_rows = attention
         .disentangled
         .map(|kind| writer.relative_rows(&kind, &shared));
-    let packing = writer.operators.packs(architecture).then(|| {
-        let (tokens, packing) = writer.packed(&states, &shared);
-        states = tokens;
-        packing
-    });
-    let mut masks: Vec<(Sight, Option<String>)> = Vec::new();
-    for (index, layer) in layers(architecture, form).iter().enumerate() {
+    let mut masks: Vec<(Sight, String)> = Vec::new();
+    for (index, layer) in architecture.layers.iter().enumerate() {
         let sight = (layer.causal, layer.reach);
-        let operator = writer.operators.attention(architecture, layer);
         let mask = match masks.iter().find(|(of, _)| *of == sight) {
             Some((_, mask)) => mask.clone(),
             None => {
                 writer.enter(format!("masks.{}/", masks.len()));
-                let mask = writer.mask(layer, operator, &shared);
+                let mask = writer.mask(layer, &shared);
                 masks.push((sight, mask.clone()));
                 mask
             }
@@ -80,12 +70,10 @@ pub(super) fn write(network: &PlainNetwork, form: GraphForm) -> Result<(GraphWri
             _ => None,
         };
         let terms = ScoreTerms {
-            operator,
-            mask: mask.as_deref(),
+            mask: &mask,
             bias: own_bias.as_deref().or(shared_bias.as_deref()),
             relative_rows: relative_rows.as_deref(),
             turns: layer.rotary.map(|set| &turns[set]),
-            packing: packing.as_ref(),
         };
         let input = writer.before(&beside.attention_norms, &states);
         let branch = match &beside.convolution {
@@ -104,35 +92,10 @@ pub(super) fn write(network: &PlainNetwork, form: GraphForm) -> Result<(GraphWri
     if let Some(norm) = &outside.final_norm {
         states = writer.norm(&states, norm);
     }
-    if let Some(packing) = &packing {
-        states = writer.unpacked(&states, packing);
-    }
     if let Some(latent) = &architecture.latent {
         states = writer.latent(network, latent, &states)?;
     }
     Ok((writer, states))
-}
-
-/// The layers that are written: all, or those of an excerpt.
-fn layers(architecture: &Architecture, form: GraphForm) -> Vec<Layer> {
-    if !form.excerpt {
-        return architecture.layers.clone();
-    }
-    let mut kinds: Vec<Layer> = Vec::new();
-    for layer in &architecture.layers {
-        // Weights differ among layers of one kind.
-        let of_kind = |other: &Layer| Layer {
-            weights: layer.weights,
-            ..other.clone()
-        };
-        if !kinds.iter().any(|kind| of_kind(kind) == *layer) {
-            kinds.push(layer.clone());
-        }
-    }
-    for kind in &mut kinds {
-        kind.reach = kind.reach.map(|reach| reach.min(EXCERPT_REACH));
-    }
-    kinds
 }
 
 impl GraphWriter {
@@ -165,12 +128,12 @@ impl GraphWriter {
     fn after(&mut self, norms: &Norms, states: &str, branch: &str) -> String {
         let mut branch = branch.to_owned();
         if let Some(norm) = &norms.with_input {
-            let both = self.sum(Sum::Residual, states, &branch);
+            let both = self.add(states, &branch);
             branch = self.norm(&both, norm);
         } else if let Some(norm) = &norms.after {
             branch = self.norm(&branch, norm);
         }
-        let sum = self.sum(Sum::Residual, states, &branch);
+        let sum = self.add(states, &branch);
         match &norms.sum {
             None => sum,
             Some(norm) => self.norm(&sum, norm),

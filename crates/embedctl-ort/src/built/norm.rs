@@ -1,19 +1,15 @@
-//! Norms of states, alone or with the sum before them.
+//! Norms of states.
 
 use embedctl_native::kernels::Norm;
 use embedctl_onnx::{Attribute, FLOAT};
 
 use super::FloatType;
 use super::elements::TensorElement as _;
-use super::operators::Sum;
 use super::writer::GraphWriter;
 
 impl GraphWriter {
     /// The norm of `states` over their last axis.
     pub(super) fn norm(&mut self, states: &str, norm: &Norm) -> String {
-        if let Some(parts) = self.taken_back(Sum::Residual, states) {
-            return self.skip_norm(parts, states, norm);
-        }
         let width = [norm.width()];
         if !norm.is_rms() {
             let mut inputs = vec![states.to_owned(), self.floats(&width, norm.weight())];
@@ -54,37 +50,5 @@ impl GraphWriter {
         } else {
             scaled
         }
-    }
-
-    /// The norm of the sum of a stream and a branch with its bias, which is `sum`, as one operator.
-    fn skip_norm(&mut self, [stream, branch]: [String; 2], sum: &str, norm: &Norm) -> String {
-        let width = [norm.width()];
-        let (branch, bias) = match self.taken_back(Sum::Bias, &branch) {
-            Some([branch, bias]) => (branch, bias),
-            None => (branch, String::new()),
-        };
-        let weight = self.floats(&width, norm.weight());
-        let mut inputs = vec![branch, stream, weight];
-        let operator = if norm.is_rms() {
-            "SkipSimplifiedLayerNormalization"
-        } else {
-            inputs.push(match norm.bias() {
-                [] => String::new(),
-                shift => self.floats(&width, shift),
-            });
-            "SkipLayerNormalization"
-        };
-        inputs.push(bias);
-        while inputs.last().is_some_and(String::is_empty) {
-            inputs.pop();
-        }
-        let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
-        let epsilon = vec![Attribute::float("epsilon", norm.epsilon())];
-        let normed = self.own(operator, &inputs, epsilon);
-        if let Some(node) = self.graph.node.last_mut() {
-            // Mean and deviation are left out.
-            node.output.extend(["", "", sum].map(str::to_owned));
-        }
-        normed
     }
 }

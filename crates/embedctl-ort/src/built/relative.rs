@@ -54,16 +54,11 @@ impl GraphWriter {
 
     /// The number that hides a score when it is added: so great that nothing is left of it, and so small that a sum of
     /// two stays a number. (A row of padding may see nothing at all.)
-    pub(super) fn hidden_score(&self) -> f32 {
-        match self.float {
+    pub(super) fn hides(&mut self) -> String {
+        self.scalar(match self.float {
             FloatType::F32 | FloatType::Bf16 => -1e9,
             FloatType::F16 => -2e4,
-        }
-    }
-
-    /// The same as a constant.
-    pub(super) fn hides(&mut self) -> String {
-        self.scalar(self.hidden_score())
+        })
     }
 
     /// The bias of scores by distance, `[1, heads, queries, keys]`. `table` is the learned one.

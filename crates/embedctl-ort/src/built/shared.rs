@@ -1,11 +1,10 @@
 //! Values that all layers share: inputs, distances, masks and shapes.
 
 use embedctl_native::architecture::{Architecture, Layer};
-use embedctl_onnx::{Attribute, FLOAT, INT32};
+use embedctl_onnx::{Attribute, FLOAT};
 
 use super::GraphForm;
 use super::elements::TensorElement as _;
-use super::operators::AttentionOperator;
 use super::writer::GraphWriter;
 
 /// Values that many nodes take.
@@ -18,19 +17,10 @@ pub(super) struct SharedValues {
     pub length: String,
     /// Tokens of each row, `[rows, 1]`.
     pub row_lengths: String,
-    /// The place of each token in its row, `[length]`.
-    pub places: String,
     /// From each query to each key, `[queries, keys]`, in single precision.
     pub distances: String,
     /// The mask of padding, `[rows, 1, 1, keys]`.
     pub padding: String,
-    /// Tokens of each row, `[rows]`, in integers of 32 bits. CUDA's `MultiHeadAttention` has its faster kernels for this
-    /// form of a mask, and none for one of `[rows, length]`.
-    pub lengths: String,
-    /// The place of each row's last token, padding included, `[rows]`, in integers of 32 bits.
-    pub last_places: String,
-    /// The batch's length, `[1]`, in integers of 32 bits.
-    pub total: String,
     /// The shape `[rows, heads, queries, keys]` of scores that were computed for groups of heads.
     pub by_head: String,
     /// The shape `[rows, keys' heads, group * queries, keys]`.
@@ -73,19 +63,6 @@ impl GraphWriter {
         let hides = self.hides();
         let padding = self.mul(&padding, &hides);
 
-        let [lengths, last_places, total] = if self.operators.is_fused() {
-            let total = self.cast(&length, INT32);
-            let last = self.sub(&length, &one);
-            let last = self.cast(&last, INT32);
-            let [start, end] = [0, 1].map(|place| self.integers(&[place]));
-            let rows = self.node("Slice", &[&shape, &start, &end], Vec::new());
-            let last_places = self.node("Expand", &[&last, &rows], Vec::new());
-            let lengths = self.reshape(&row_lengths, &[-1]);
-            [self.cast(&lengths, INT32), last_places, total]
-        } else {
-            [const { String::new() }; 3]
-        };
-
         let (heads, owners) = (attention.heads as i64, attention.key_value_heads as i64);
         let shape_of = |writer: &mut Self, before: &[i64], after: &[i64]| {
             if heads == owners {
@@ -108,33 +85,19 @@ impl GraphWriter {
             types,
             length,
             row_lengths,
-            places,
             distances,
             padding,
-            lengths,
-            last_places,
-            total,
             by_head,
             by_owner,
             by_group,
         }
     }
 
-    /// The mask of keys that a layer's queries do not see, as far as its operator needs one.
-    pub(super) fn mask(
-        &mut self,
-        layer: &Layer,
-        operator: AttentionOperator,
-        shared: &SharedValues,
-    ) -> Option<String> {
-        if operator == AttentionOperator::Grouped {
-            return None;
-        }
-        let sight = self.sight(layer.causal, layer.reach, shared);
-        match (operator, sight) {
-            (AttentionOperator::Standard, None) => Some(shared.padding.clone()),
-            (AttentionOperator::Standard, Some(sight)) => Some(self.add(&shared.padding, &sight)),
-            (_, sight) => sight.map(|sight| self.unsqueeze(&sight, &[0, 1])),
+    /// The mask of keys that a layer's queries do not see, `[rows, 1, queries or 1, keys]`.
+    pub(super) fn mask(&mut self, layer: &Layer, shared: &SharedValues) -> String {
+        match self.sight(layer.causal, layer.reach, shared) {
+            None => shared.padding.clone(),
+            Some(sight) => self.add(&shared.padding, &sight),
         }
     }
 }

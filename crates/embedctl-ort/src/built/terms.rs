@@ -1,4 +1,4 @@
-//! The masked-LM head and the pooling of its logits, as standard operators.
+//! The masked-LM head and the pooling of its logits.
 
 use embedctl_native::kernels::TermPooling;
 use embedctl_native::{PlainNetwork, PlainProduct};

@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 
 use super::elements::TensorElement as _;
-use super::operators::{Operators, Sum};
 use super::{FloatType, GraphForm};
 use embedctl_native::{PlainProduct, PlainTable};
 use embedctl_onnx::{
@@ -70,10 +69,6 @@ pub(super) struct GraphWriter {
     pub float: FloatType,
     /// See [`GraphForm::widened_pieces`].
     pub widened_pieces: Option<usize>,
-    /// See [`GraphForm::operators`].
-    pub operators: Operators,
-    /// The sums that own operators may take apart, by their names.
-    pub sums: HashMap<String, Sum>,
     /// The beginning of names.
     scope: String,
     /// Nodes so far, which number their names.
@@ -93,8 +88,6 @@ impl GraphWriter {
             weights: Vec::new(),
             float: form.float,
             widened_pieces: form.widened_pieces.filter(|_| form.float == FloatType::F32),
-            operators: form.operators,
-            sums: HashMap::new(),
             scope: String::new(),
             count: 0,
             integers: HashMap::new(),
@@ -139,7 +132,7 @@ impl GraphWriter {
         self.nodes(operator, inputs, attributes, 1).remove(0)
     }
 
-    /// Adds a node; returns its outputs. An operator of another domain is written `DOMAIN:NAME`.
+    /// Adds a node; returns its outputs.
     pub(super) fn nodes(
         &mut self,
         operator: &str,
@@ -147,7 +140,6 @@ impl GraphWriter {
         attribute: Vec<Attribute>,
         outputs: usize,
     ) -> Vec<String> {
-        let (domain, operator) = operator.rsplit_once(':').unwrap_or(("", operator));
         let name = format!("{}{operator}_{}", self.scope, self.count);
         self.count += 1;
         let output: Vec<String> = match outputs {
@@ -160,7 +152,7 @@ impl GraphWriter {
             name,
             op_type: operator.to_owned(),
             attribute,
-            domain: domain.to_owned(),
+            ..Node::default()
         });
         output
     }

@@ -24,9 +24,6 @@ use embedctl_model::pool::Pooler;
 /// Below this cosine a provider computes something else. Float32 stays above 0.99999, half precision above 0.9999.
 const LEAST: f64 = 0.999;
 
-/// The same between two writings of one graph in single precision, which differ by their rounding alone.
-pub(super) const LEAST_OF_SAME: f64 = 0.999_99;
-
 /// The same where arithmetic is meant to be rough: bfloat16, integers.
 const LEAST_ROUGH: f64 = 0.98;
 
@@ -49,16 +46,13 @@ pub(super) struct CheckedGraph<'a> {
     pub rough: bool,
     /// The numbers that it was built in, if they are narrower than single precision.
     pub narrow: Option<FloatType>,
-    /// Whether it is another writing of the reference, so that it may differ by rounding alone.
-    pub same_numbers: bool,
 }
 
 impl CheckedGraph<'_> {
     fn least(&self) -> f64 {
-        match (self.rough, self.same_numbers && self.narrow.is_none()) {
-            (true, _) => LEAST_ROUGH,
-            (false, true) => LEAST_OF_SAME,
-            (false, false) => LEAST,
+        match self.rough {
+            true => LEAST_ROUGH,
+            false => LEAST,
         }
     }
 }

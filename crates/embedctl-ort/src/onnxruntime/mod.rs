@@ -36,7 +36,7 @@ use self::opener::Opener;
 use self::session::OrtWorker;
 use self::settings::DEVICE_LIMITS;
 use self::weights::{SharedSessions, SharedWeights};
-use super::built::{FloatType, Operators};
+use super::built::FloatType;
 use super::feeds::Feeds;
 use crate::runtime::selection::LibrarySelection;
 use crate::runtime::{engine_error, process};
@@ -46,8 +46,8 @@ use embedctl_common::threads::locked;
 use embedctl_engine::{
     Engine, EngineInfo, EngineOptions, Provider, ResolvedEngine, SkippedCandidate, Worker,
 };
+use embedctl_model::Model;
 use embedctl_model::batch::BatchLimits;
-use embedctl_model::{Frame, Model, WeightsKind};
 
 /// Threads that feed one device: one is in the session while the others prepare and finish batches.
 const WORKERS_PER_DEVICE: usize = 2;
@@ -72,14 +72,7 @@ pub fn open(
     selection: &LibrarySelection,
     passed_over: &[SkippedCandidate],
 ) -> Result<Box<dyn Engine>> {
-    let frame = &model.config.frame;
-    let mut candidates = Operators::candidates(provider, options, frame).into_iter();
-    let mut graph = ModelGraph::of(
-        model,
-        provider,
-        options,
-        candidates.next().unwrap_or_default(),
-    )?;
+    let graph = ModelGraph::of(model, provider, options)?;
     let feeds = Arc::new(Feeds::of(model, &graph.declared, &graph.output)?);
     process::require_no_tf32(provider, &options.provider_options)?;
     let library = selection.library(provider)?;
@@ -92,45 +85,10 @@ pub fn open(
         .filter(|one| one.provider == provider)
         .copied()
         .collect();
-    let builds = provider.weights_of(model) == WeightsKind::Checkpoint;
-    let elsewhere = Operators::candidates(provider, options, &Frame::default());
-    if builds && frame.hides_tokens() && elsewhere[0].is_fused() {
-        info.passed_over.push(SkippedCandidate {
-            candidate: format!("ONNX Runtime's own operators on {provider}"),
-            reason: "they take lengths of rows, but queries of this model end with tokens that none attends to"
-                .into(),
-            named: Operators::are_asked_for(provider, options),
-        });
-    }
-    let opened = |graph: ModelGraph, info: EngineInfo| {
-        let (library, feeds) = (library.clone(), Arc::clone(&feeds));
-        let opener = Opener::new(library, provider, model, graph, feeds, options)?
-            .stopped_by(selection.cancel());
-        open_graph(model, options, opener, info)
-    };
-    loop {
-        let own = graph.source.own_operators();
-        let error = match opened(graph, info.clone()) {
-            Ok(engine) => return Ok(Box::new(engine)),
-            Err(error) if own.is_empty() || selection.cancel().is_cancelled() => return Err(error),
-            Err(error) => error,
-        };
-        info.passed_over.push(SkippedCandidate {
-            candidate: format!(
-                "ONNX Runtime's own operators ({}) on {provider}",
-                own.join(", ")
-            ),
-            reason: error.to_string(),
-            named: Operators::are_asked_for(provider, options),
-        });
-        graph = loop {
-            let operators = candidates.next().unwrap_or_default();
-            let next = ModelGraph::of(model, provider, options, operators)?;
-            if next.source.own_operators() != own {
-                break next;
-            }
-        };
-    }
+    let opener = Opener::new(library, provider, model, graph, feeds, options)?
+        .stopped_by(selection.cancel());
+    let engine = open_graph(model, options, opener, info)?;
+    Ok(Box::new(engine))
 }
 
 /// Sessions of the opener's graph.
@@ -141,9 +99,7 @@ fn open_graph(
     mut info: EngineInfo,
 ) -> Result<OrtEngine> {
     info.built_graph = opener.source.built_in().map(FloatType::name);
-    info.own_operators = opener.source.own_operators();
     info.narrow_weights = opener.source.narrow_products().map(FloatType::name);
-    opener.check_own_operators(model)?;
     let rows = opener.reading.feeds.max_rows;
     let mut engine = if opener.kind.device {
         on_devices(model, options, opener, info)?

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::footprint;
 use super::source::{BuiltSource, GraphSource};
-use crate::built::{GraphForm, Operators};
+use crate::built::GraphForm;
 use crate::runtime::provider_error;
 use embedctl_common::error::Result;
 use embedctl_engine::{Provider, ResolvedEngine};
@@ -26,16 +26,11 @@ pub(super) struct ModelGraph {
 }
 
 impl ModelGraph {
-    /// The graph that `provider` is to run; one that is built has these operators.
+    /// The graph that `provider` is to run.
     ///
     /// # Errors
     /// If the model has no weights for it, or the provider does not compute in the numbers that were asked for.
-    pub(super) fn of(
-        model: &Model,
-        provider: Provider,
-        options: &ResolvedEngine,
-        operators: Operators,
-    ) -> Result<Self> {
+    pub(super) fn of(model: &Model, provider: Provider, options: &ResolvedEngine) -> Result<Self> {
         if provider.weights_of(model) == WeightsKind::Onnx {
             let onnx = model.onnx()?;
             return Ok(Self {
@@ -46,7 +41,7 @@ impl ModelGraph {
                 source: GraphSource::File(onnx.path.clone()),
             });
         }
-        let form = GraphForm::of(model, provider, options, operators).map_err(provider_error)?;
+        let form = GraphForm::of(model, provider, options).map_err(provider_error)?;
         let mut source = BuiltSource::new(model, form)?;
         if provider == Provider::Cpu {
             source = footprint::fitted(source, options)?;

@@ -15,7 +15,6 @@ use embedctl_model::batch::Batch;
 use embedctl_model::pool::PoolingRule;
 use embedctl_model::{ModelOptions, ModelTask, ScoreTask, WeightsPreference};
 use embedctl_native::PlainNetwork;
-use embedctl_native::architecture::AttentionDescription;
 use ort::session::builder::SessionBuilder;
 
 /// Opens `model` with a library of this process's own choice.
@@ -338,7 +337,6 @@ fn checked(model: &Model, opener: &Opener, rule: PoolingRule) -> Result<Option<f
         stored_bytes: 0,
         rough: false,
         narrow: None,
-        same_numbers: false,
     };
     let reference = || {
         let library = cpu_library().unwrap();
@@ -366,7 +364,7 @@ fn the_check_at_the_start_sees_that_other_tokens_are_pooled() {
     for case in ["gemma", "qwen2", "qwen3", "bert"] {
         let model = scoring(case);
         let options = ResolvedEngine::default();
-        let graph = ModelGraph::of(&model, Provider::Cpu, &options, Operators::Standard).unwrap();
+        let graph = ModelGraph::of(&model, Provider::Cpu, &options).unwrap();
         let feeds = Arc::new(Feeds::of(&model, &graph.declared, &graph.output).unwrap());
         let opener = Opener::as_a_device(cpu_library().unwrap(), &model, feeds);
         let rule = model.config.pooled_in_graph().unwrap();
@@ -454,159 +452,18 @@ fn every_architecture_gives_the_references_states_from_a_built_graph() {
     }
     let mut wrong = Vec::new();
     for case in built::tests::cases() {
-        let of = |grouped, multi_head| Operators::Fused {
-            grouped,
-            multi_head,
-            packed: false,
-        };
-        let standard = Operators::Standard;
-        for (narrow_tables, operators) in [
-            (false, standard),
-            (true, standard),
-            (false, of(true, true)),
-            (false, of(false, true)),
-            (false, of(true, false)),
-            (false, of(false, false)),
-        ] {
+        for narrow_tables in [false, true] {
             let form = GraphForm {
                 narrow_tables,
-                operators,
                 ..GraphForm::default()
             };
             match built_states(&case, form).map(|states| case.apart(&states)) {
                 Ok(apart) if apart <= built::tests::TOLERANCE => {}
-                other => wrong.push(format!("{}, {operators:?}: {other:?}", case.name)),
+                other => wrong.push(format!("{}, {narrow_tables}: {other:?}", case.name)),
             }
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-/// Whether attention keeps standard operators: no own one computes scores with relative positions, or caps scores of heads
-/// whose width is no multiple of 8.
-fn keeps_standard_attention(attention: &AttentionDescription) -> bool {
-    attention.disentangled.is_some()
-        || attention.softcap.is_some() && !attention.head_size.is_multiple_of(8)
-}
-
-#[test]
-fn every_architecture_has_own_operators_for_its_norms_and_its_attention_or_a_reason() {
-    let (mut types, mut wrong) = (std::collections::BTreeSet::new(), Vec::new());
-    for case in built::tests::cases() {
-        let form = GraphForm {
-            operators: Operators::ALL,
-            ..GraphForm::default()
-        };
-        let (network, graph) = case.built(form);
-        let own = graph.own_operators();
-        let has = |part: &str| own.iter().any(|name| name.contains(part));
-        let kind = network.architecture().model_type.as_str();
-        let is_standard = keeps_standard_attention(&network.architecture().attention);
-        let turns = !network.architecture().rotary.is_empty();
-        let takes_turns = has("RotaryEmbedding") || has("GroupQueryAttention");
-        if !has("Skip") || has("Attention") == is_standard || turns && !takes_turns {
-            wrong.push(format!("{}: {own:?}", case.name));
-        }
-        types.insert(kind.to_owned());
-        assert!(
-            case.built(GraphForm::default())
-                .1
-                .own_operators()
-                .is_empty()
-        );
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let documented = include_str!("../../../../docs/models.md");
-    let missing: Vec<&String> = types
-        .iter()
-        .filter(|kind| !documented.contains(&format!("`{kind}`")))
-        .collect();
-    assert!(
-        missing.is_empty() && types.len() >= 50,
-        "{missing:?} {}",
-        types.len()
-    );
-}
-
-/// An excerpt's states of a sample that is longer than its windows.
-fn excerpt_states(network: &Arc<PlainNetwork>, operators: Operators) -> Vec<f32> {
-    let form = GraphForm {
-        operators,
-        excerpt: true,
-        ..GraphForm::default()
-    };
-    let source = BuiltSource::of_network(Arc::clone(network), form).unwrap();
-    let library = cpu_library().unwrap();
-    let builder = session_builder(&library.environment).unwrap();
-    let builder = registration::on_cpu(builder, &library.environment).unwrap();
-    let source = GraphSource::from(source);
-    let mut session = source.load(builder, &CancelToken::new()).unwrap();
-    let ids: Vec<i64> = (0..40).map(|id| 5 + id % 20).collect();
-    let inputs: Vec<(String, ort::session::SessionInputValue<'_>)> = session
-        .inputs()
-        .iter()
-        .map(|input| {
-            let values = match input.name() {
-                "input_ids" => ids.clone(),
-                "attention_mask" => vec![1; 40],
-                _ => vec![0; 40],
-            };
-            let value = ort::value::Tensor::from_array(([1, 40], values)).unwrap();
-            (input.name().to_owned(), value.into())
-        })
-        .collect();
-    let outputs = session.run(inputs).unwrap();
-    outputs[STATES]
-        .try_extract_tensor::<f32>()
-        .unwrap()
-        .1
-        .to_vec()
-}
-
-#[test]
-fn the_check_of_own_operators_sees_a_window_that_is_one_token_too_short() {
-    if !library_is_here("the check of own operators") {
-        return;
-    }
-    let mut seen = 0;
-    for case in built::tests::cases() {
-        let config = std::fs::read(case.folder.join("config.json")).unwrap();
-        let mut config: serde_json::Value = serde_json::from_slice(&config).unwrap();
-        let Some(window) = config["sliding_window"].as_u64() else {
-            continue;
-        };
-        let network = Arc::new(PlainNetwork::open(&case.folder, None).unwrap());
-        let layers = &network.architecture().layers;
-        let windows: Vec<usize> = layers.iter().filter_map(|layer| layer.reach).collect();
-        // An excerpt shortens longer ones.
-        let is_short = windows.iter().all(|reach| *reach <= 8);
-        if windows.is_empty() || !is_short || layers.iter().any(|layer| !layer.causal) {
-            continue;
-        }
-        let standard = excerpt_states(&network, Operators::Standard);
-        let own = excerpt_states(&network, Operators::ALL);
-        let apart = embedctl_engine::Cosine::between(&own, &standard);
-        assert!(apart >= agreement::LEAST_OF_SAME, "{}: {apart}", case.name);
-        // As a library with another meaning of the attribute has it.
-        let folder = tempfile::tempdir().unwrap();
-        for file in std::fs::read_dir(&case.folder).unwrap() {
-            let path = file.unwrap().path();
-            std::fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
-        }
-        config["sliding_window"] = (window - 1).into();
-        let text = serde_json::to_vec(&config).unwrap();
-        std::fs::write(folder.path().join("config.json"), text).unwrap();
-        // The window of modernbert-decoder follows from another setting.
-        let Ok(other) = PlainNetwork::open(folder.path(), None) else {
-            continue;
-        };
-        let other = Arc::new(other);
-        let other = excerpt_states(&other, Operators::ALL);
-        let apart = embedctl_engine::Cosine::between(&other, &standard);
-        assert!(apart < agreement::LEAST_OF_SAME, "{}: {apart}", case.name);
-        seen += 1;
-    }
-    assert!(seen >= 5, "only {seen} networks with windows");
 }
 
 #[test]

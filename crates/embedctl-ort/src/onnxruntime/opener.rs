@@ -96,9 +96,7 @@ impl Opener {
             numbered: false,
         };
         let options = ResolvedEngine::default();
-        let standard = crate::built::Operators::Standard;
-        let graph = ModelGraph::of(model, Provider::Cpu, &options, standard)
-            .expect("the model has a graph");
+        let graph = ModelGraph::of(model, Provider::Cpu, &options).expect("the model has a graph");
         Self::of_kind(library, Provider::Cpu, kind, model, graph, feeds, &options)
             .expect("the model's graph can be extended")
     }
@@ -194,46 +192,6 @@ impl Opener {
         })
     }
 
-    /// Checks that ONNX Runtime's own operators, if the graph has any, give what standard ones give.
-    ///
-    /// # Errors
-    /// If the library lacks one of them, or it computes something else.
-    pub(super) fn check_own_operators(&self, model: &Model) -> Result<()> {
-        let Some([own, standard]) = self.source.excerpts()? else {
-            return Ok(());
-        };
-        let builder = self.builder().map_err(|error| self.refused(&error))?;
-        let session = own.load(self.register(builder, 0)?, &self.cancel);
-        let session = session.map_err(|error| self.refused(&error))?;
-        let reading = SessionReading {
-            feeds: Arc::clone(&self.reading.feeds),
-            pooling: None,
-        };
-        let mut worker = OrtWorker::new(Arc::new(Mutex::new(session)), None, reading.clone())
-            .map_err(|error| self.refused(&error))?;
-        let checked = agreement::CheckedGraph {
-            stored_bytes: own.built_bytes(),
-            same_numbers: true,
-            ..self.checked()
-        };
-        let reference = || self.on_cpu(&standard);
-        let cosine = agreement::check(
-            self.provider,
-            &reading,
-            &checked,
-            reference,
-            model,
-            &mut worker,
-        )?;
-        match cosine {
-            Some(_) => Ok(()),
-            None => Err(provider_error(
-                "the check of ONNX Runtime's own operators cannot be run: the table of tokens is too large, or the CPU \
-                 cannot run standard operators",
-            )),
-        }
-    }
-
     /// A session with weights of its own, on the provider's default device. On a provider that was proved,
     /// it must leave no more to the CPU than the proved one does.
     pub(super) fn session(&self) -> Result<Session> {
@@ -288,7 +246,7 @@ impl Opener {
         // Devices of one kind compute alike, so the first stands for all.
         let cosine_to_cpu = match self.products_on_cpu.get() {
             None => {
-                let reference = || self.on_cpu(&self.source);
+                let reference = || self.on_cpu();
                 let (reading, checked) = (&self.reading, self.checked());
                 agreement::check(
                     self.provider,
@@ -340,14 +298,13 @@ impl Opener {
                 .source
                 .built_in()
                 .filter(|float| *float != FloatType::F32),
-            same_numbers: false,
         }
     }
 
-    /// A graph on the CPU, where it loads there.
-    fn on_cpu(&self, source: &GraphSource) -> Option<Session> {
+    /// The graph on the CPU, where it loads there.
+    fn on_cpu(&self) -> Option<Session> {
         let builder = registration::on_cpu(self.builder().ok()?, &self.library.environment).ok()?;
-        source.load_exact(builder, &self.cancel).ok()
+        self.source.load_exact(builder, &self.cancel).ok()
     }
 
     /// Binds `worker`'s tensors in the best way that works for a first batch.

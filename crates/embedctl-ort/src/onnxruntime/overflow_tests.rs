@@ -9,7 +9,7 @@ use super::inputs::SessionReading;
 use super::model_graph::ModelGraph;
 use super::session::OrtWorker;
 use super::tests::{cpu_library, library_is_here};
-use crate::built::{FloatType, Operators};
+use crate::built::FloatType;
 use crate::feeds::Feeds;
 use crate::runtime::registration::{self, session_builder};
 use embedctl_common::cancel::CancelToken;
@@ -69,7 +69,7 @@ fn check(model: &Model, float: FloatType) -> embedctl_common::Result<Option<f64>
             float: Some(float),
             ..ResolvedEngine::default()
         };
-        let graph = ModelGraph::of(model, Provider::Cuda, &options, Operators::Standard).unwrap();
+        let graph = ModelGraph::of(model, Provider::Cuda, &options).unwrap();
         let feeds = Feeds::of(model, &graph.declared, &graph.output).unwrap();
         let builder = session_builder(&library.environment).unwrap();
         let builder = registration::on_cpu(builder, &library.environment).unwrap();
@@ -88,7 +88,6 @@ fn check(model: &Model, float: FloatType) -> embedctl_common::Result<Option<f64>
         stored_bytes: 0,
         rough: false,
         narrow: Some(float).filter(|float| *float != FloatType::F32),
-        same_numbers: false,
     };
     let reference = || Some(session(FloatType::F32).0);
     agreement::check(

@@ -11,7 +11,7 @@ use ort::session::builder::SessionBuilder;
 
 use super::initializers::{LENT, WeightTensors, give_weights, lend_weights, read_weights};
 use super::{constants, pooled};
-use crate::built::{BuiltGraph, FloatType, GraphForm, Operators, PIECE};
+use crate::built::{BuiltGraph, FloatType, GraphForm, PIECE};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, Result, with_causes};
 use embedctl_common::threads::{locked, spawn_scoped};
@@ -116,9 +116,13 @@ impl BuiltSource {
         Graph::of_bytes(&self.bytes).ok_or_else(|| Error::internal("a graph of our own is damaged"))
     }
 
-    /// The same in single precision, with standard operators and without pooling.
+    /// The same in single precision and without pooling.
     fn exact(&self) -> Result<Self> {
-        Self::of_network(Arc::clone(&self.network), exact(self.form))
+        let form = GraphForm {
+            float: FloatType::F32,
+            ..self.form
+        };
+        Self::of_network(Arc::clone(&self.network), form)
     }
 
     fn pooled(self, states: &str, modes: &[PoolingMode]) -> Result<Self> {
@@ -129,15 +133,6 @@ impl BuiltSource {
             is_pooled: true,
             ..self
         })
-    }
-}
-
-/// The form in single precision, with standard operators.
-fn exact(form: GraphForm) -> GraphForm {
-    GraphForm {
-        float: FloatType::F32,
-        operators: Operators::Standard,
-        ..form
     }
 }
 
@@ -186,45 +181,6 @@ impl GraphSource {
         }
     }
 
-    /// ONNX Runtime's own operators with which it was built.
-    pub(super) fn own_operators(&self) -> Vec<String> {
-        match self {
-            Self::Built(built) => {
-                let own = built.graph.own_operators();
-                own.into_iter().map(str::to_owned).collect()
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    /// Where it was built with own operators: an excerpt of it, and the same one as [`load_exact`](Self::load_exact) has it.
-    /// Both give states of tokens.
-    pub(super) fn excerpts(&self) -> Result<Option<[Self; 2]>> {
-        let Self::Built(built) = self else {
-            return Ok(None);
-        };
-        if built.graph.own_operators().is_empty() {
-            return Ok(None);
-        }
-        let form = GraphForm {
-            excerpt: true,
-            ..built.form
-        };
-        let of = |form| BuiltSource::of_network(Arc::clone(&built.network), form).map(Self::from);
-        Ok(Some([of(form)?, of(exact(form))?]))
-    }
-
-    /// Bytes of the weights that were declared for it, if it was built.
-    pub(super) fn built_bytes(&self) -> u64 {
-        match self {
-            Self::Built(built) => {
-                let weights = built.graph.weights().iter();
-                weights.map(|weight| weight.bytes() as u64).sum()
-            }
-            _ => 0,
-        }
-    }
-
     /// The numbers that it computes in, if it was built.
     pub(super) fn built_in(&self) -> Option<FloatType> {
         match self {
@@ -250,15 +206,14 @@ impl GraphSource {
     }
 
     /// Loads the graph that tells whether this one's results are right: the model's own file, or one that was built in single
-    /// precision with standard operators, so that neither half precision nor own operators agree with themselves. It does
-    /// not pool: the processor does that for it.
+    /// precision, so that half precision does not agree with itself. It does not pool: the processor does that for it.
     pub(super) fn load_exact(
         &self,
         builder: SessionBuilder,
         cancel: &CancelToken,
     ) -> Result<Session, ort::Error> {
         match self {
-            Self::Built(built) if built.is_pooled || built.form != exact(built.form) => {
+            Self::Built(built) if built.is_pooled || built.form.float != FloatType::F32 => {
                 let exact = built.exact().map_err(failed)?;
                 Self::from(exact).load(builder, cancel)
             }

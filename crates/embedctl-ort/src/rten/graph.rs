@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rten::{Model as RtenModel, NodeId, RunOptions, ThreadPool, Value, ValueOrView};
 
 use super::stored;
-use crate::built::{BuiltGraph, FloatType, GraphForm, Operators};
+use crate::built::{BuiltGraph, FloatType, GraphForm};
 use crate::feeds::{Feeds, InputFeed};
 use crate::padded::PaddedBatch;
 use embedctl_common::error::{Cause, Error, ErrorKind, Result};
@@ -40,7 +40,7 @@ impl RtenSource {
                 declared: onnx.graph.clone(),
             });
         }
-        let form = GraphForm::of(model, Provider::Rten, options, Operators::Standard)
+        let form = GraphForm::of(model, Provider::Rten, options)
             .map_err(|cause| Error::new(ErrorKind::Provider, "rten", cause))?;
         let network = PlainNetwork::open(model.network(), model.adapter())?;
         let graph = BuiltGraph::build(&network, form)?;

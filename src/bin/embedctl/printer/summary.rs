@@ -382,22 +382,12 @@ pub fn engine(info: &EngineInfo) -> String {
     format!("{} {} ({place})", info.engine, info.version)
 }
 
-/// `graph built from the checkpoint in fp32, with standard operators`; `None` where the graph is that of an ONNX file, or
-/// there is none.
-fn graph(info: &EngineInfo) -> Option<String> {
-    let float = info.built_graph?;
-    let operators = match &info.own_operators[..] {
-        [] => "standard operators".to_owned(),
-        own => format!("ONNX Runtime's own operators ({})", own.join(", ")),
-    };
-    Some(format!(
-        "graph built from the checkpoint in {float}, with {operators}"
-    ))
-}
-
-/// What is known of an engine's graph: its operators, the placement of its nodes, agreement with the CPU, token budget.
+/// What is known of an engine's graph: its numbers, the placement of its nodes, agreement with the CPU, token budget.
 pub fn measured(info: &EngineInfo) -> Vec<String> {
-    let mut lines = Vec::from_iter(graph(info));
+    // `None` where the graph is that of an ONNX file, or there is none.
+    let built = info.built_graph;
+    let built = built.map(|float| format!("graph built from the checkpoint in {float}"));
+    let mut lines = Vec::from_iter(built);
     if let Some(narrow) = info.narrow_weights {
         lines.push(format!(
             "weights stay in {narrow}, and each batch widens them"
@@ -455,20 +445,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_graph_and_its_operators_are_told() {
+    fn the_graph_is_told() {
         let mut info = EngineInfo::new("onnxruntime", "1.31.1".into(), Provider::Cuda);
         assert_eq!(measured(&info), [""; 0]);
         info.built_graph = Some("fp16");
-        assert_eq!(
-            measured(&info),
-            ["graph built from the checkpoint in fp16, with standard operators"]
-        );
-        info.own_operators = vec!["MultiHeadAttention".into(), "BiasGelu".into()];
-        assert_eq!(
-            measured(&info),
-            [
-                "graph built from the checkpoint in fp16, with ONNX Runtime's own operators (MultiHeadAttention, BiasGelu)"
-            ]
-        );
+        assert_eq!(measured(&info), ["graph built from the checkpoint in fp16"]);
     }
 }
