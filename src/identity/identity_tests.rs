@@ -259,6 +259,15 @@ fn the_numbers_of_an_engine_are_part_of_the_identity() {
     );
     let bf16 = onnx(&["openvino.precision=fp32", "openvino.precision=bf16"]);
     assert_eq!(bf16.precision.as_deref(), Some("bf16"));
+    // Earlier versions had other operators in a graph, and an option for them.
+    let built = EngineInfo {
+        built_graph: Some("fp16"),
+        ..EngineInfo::new("onnxruntime", "1".into(), Provider::Cuda)
+    };
+    let mut then = serde_json::to_value(&built).unwrap();
+    then["own_operators"] = vec!["BiasGelu"].into();
+    then["options"] = vec!["cuda.operators=fused"].into();
+    assert_eq!(Computation::of_provenance(&then), of(&built));
     // The native engine, and another one with the same files.
     assert_ne!(
         Computation {
