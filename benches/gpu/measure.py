@@ -205,12 +205,11 @@ def settings(args):
             Setting("cuda, fp16", *FILE, "-p", "cuda", "--precision", "fp16", half=True),
             *(
                 Setting(
-                    f"cuda, {kind} of a built graph, {operators} operators",
-                    *(*BUILT, "-p", "cuda", "--precision", kind, "--provider-option", f"cuda.operators={option}"),
+                    f"cuda, {kind} of a built graph",
+                    *(*BUILT, "-p", "cuda", "--precision", kind, "--provider-option", "cuda.engine=onnxruntime"),
                     built=True,
                 )
                 for kind in ("fp32", "fp16", "bf16")
-                for option, operators in (("fused", "own"), ("standard", "standard"))
             ),
         ],
         "tensorrt": [

@@ -8,7 +8,7 @@ Shapes: `minilm`, all-MiniLM-L6-v2 itself, and `qwen3`, four layers of Qwen3-Emb
 vocabulary of 30,522. Each round runs every configuration over the same texts, in turn:
 
 - the file of optimum in embedctl (`--weights onnx`),
-- the built graph with standard operators, and with ONNX Runtime's own (`cpu.operators=fused`),
+- the built graph (`--weights safetensors`),
 - the graph as a file (`embedctl export`) in Python's ONNX Runtime, with batches of the same rows sorted by length.
 
 All use the same library, two threads, and fp32. Prints a table: the rate without the start (median, least to most), seconds
@@ -143,18 +143,17 @@ def main():
         subprocess.run(list(map(str, [*export, *(["--pooling", "mean"] if shape == "qwen3" else [])])), check=True)
         embed = [args.embedctl, "embed", texts, "-m", model, "-p", "cpu", "--ort-lib", library, "--threads", "2",
                  "--force", "--log-format", "json", *pooled]
-        out = {name: args.work / f"{shape}-{name}.npy" for name in ["optimum", "standard", "own", "python"]}
+        out = {name: args.work / f"{shape}-{name}.npy" for name in ["optimum", "built", "python"]}
         commands = {
             "optimum": [*embed, "--weights", "onnx", "-o", out["optimum"]],
-            "standard": [*embed, "--weights", "safetensors", "-o", out["standard"]],
-            "own": [*embed, "--weights", "safetensors", "--provider-option", "cpu.operators=fused", "-o", out["own"]],
+            "built": [*embed, "--weights", "safetensors", "-o", out["built"]],
             "python": [sys.executable, __file__, "--python", exported, model / "tokenizer.json", texts, out["python"]],
         }
-        names = {"optimum": "optimum's file", "standard": "built, standard operators", "own": "built, own operators",
-                 "python": "built, as a file in Python's ONNX Runtime"}
+        names = {"optimum": "optimum's file", "built": "built", "python": "built, as a file in Python's ONNX Runtime"}
         found = {name: [] for name in commands}
         for number in range(args.rounds):
-            turn = list(commands)[number % 4:] + list(commands)[: number % 4]
+            shift = number % len(commands)
+            turn = list(commands)[shift:] + list(commands)[:shift]
             for name in turn:
                 seconds, memory, event = run(commands[name])
                 rate = event["rows_per_second"]
