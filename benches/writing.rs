@@ -128,10 +128,7 @@ fn write(path: &Path, width: usize, windows: &[Rows]) -> (f64, f64) {
 }
 
 fn values(rows: &Rows) -> &[f32] {
-    match &rows.vectors {
-        RowVectors::Dense { values, .. } => values,
-        _ => unreachable!("vectors in full"),
-    }
+    rows.vectors.parts()[0].values()
 }
 
 fn copy(rows: &Rows) -> Rows {
@@ -139,10 +136,7 @@ fn copy(rows: &Rows) -> Rows {
         columns: rows.columns.clone(),
         origins: rows.origins.clone(),
         refs: rows.refs.clone(),
-        vectors: RowVectors::Dense {
-            width: rows.dimensions,
-            values: values(rows).to_vec(),
-        },
+        vectors: RowVectors::in_full(rows.dimensions, values(rows).to_vec()),
         dimensions: rows.dimensions,
         missing: None,
     }
@@ -175,10 +169,7 @@ fn window(number: usize, width: usize) -> Rows {
                 part: 0,
             })
             .collect(),
-        vectors: RowVectors::Dense {
-            width,
-            values: (0..WINDOW * width).map(|_| value()).collect(),
-        },
+        vectors: RowVectors::in_full(width, (0..WINDOW * width).map(|_| value()).collect()),
         dimensions: width,
         missing: None,
     }

@@ -17,12 +17,11 @@ use crate::engine::halving::Finished;
 use crate::engine::{EngineInfo, LoadedModel, Resolved};
 use crate::error::{Error, Place, Result};
 use crate::model::Model;
-use crate::record::{RowVector, RowVectors, Texts};
+use crate::record::{Numbers, RowParts, RowVectors, Texts};
 use crate::setting::VECTORS;
 use crate::stage::Clock;
 use crate::threads::{panic_message, spawn_scoped};
 use crate::tokenize::{Chunked, Chunks, TextTokenizer};
-use embedctl_common::vectors::{MultiRows, SparseRows};
 
 /// Texts that [`Embedder::stream`] takes at a time.
 const STREAM_WINDOW: usize = 4096;
@@ -145,15 +144,19 @@ impl Embedder {
                 .with_remedy("call `Embedder::embed_tokens`"));
         }
         let rows = self.embed_rows(texts)?;
-        Ok(rows.iter().map(|row| row.values().concat()).collect())
+        Ok(rows
+            .iter()
+            .map(|row| row.first().values().to_vec())
+            .collect())
     }
 
     /// Embeds `texts` with a model of sparse vectors ([`ModelConfig::sparse`](crate::model::ModelConfig::sparse)); rows come
-    /// in their order.
+    /// in their order. Of each row the entries that are not zero are kept:
+    /// [`get(row).entries()`](crate::record::RowVector::entries) gives the index of each, in ascending order, and its value.
     ///
     /// # Errors
     /// As [`Embedder::embed`]; or if the model's vectors are given in full.
-    pub fn embed_sparse<S: AsRef<str>>(&mut self, texts: &[S]) -> Result<SparseRows> {
+    pub fn embed_sparse<S: AsRef<str>>(&mut self, texts: &[S]) -> Result<Numbers> {
         self.check_one_kind()?;
         if self.model().config.sparse.is_none() {
             return Err(
@@ -161,20 +164,17 @@ impl Embedder {
                     .with_remedy("call `Embedder::embed`"),
             );
         }
-        match self.embed_rows(texts)? {
-            RowVectors::Sparse(rows) => Ok(rows),
-            RowVectors::Dense { .. } | RowVectors::Multi(_) | RowVectors::Several(_) => {
-                Err(Error::internal("vectors in full of a sparse model"))
-            }
-        }
+        self.embed_rows_of_one_form(texts)
     }
 
     /// Embeds `texts` with a model of a vector for each token ([`ModelConfig::multi`](crate::model::ModelConfig::multi)); rows
-    /// come in their order.
+    /// come in their order. A row is `[tokens, dimensions]`:
+    /// [`get(row).vectors()`](crate::record::RowVector::vectors) gives them one after another, and
+    /// [`get(row).values()`](crate::record::RowVector::values) side by side.
     ///
     /// # Errors
     /// As [`Embedder::embed`]; or if the model gives one vector for a text.
-    pub fn embed_tokens<S: AsRef<str>>(&mut self, texts: &[S]) -> Result<MultiRows> {
+    pub fn embed_tokens<S: AsRef<str>>(&mut self, texts: &[S]) -> Result<Numbers> {
         self.check_one_kind()?;
         if self.model().config.multi.is_none() {
             return Err(Error::usage(
@@ -182,12 +182,12 @@ impl Embedder {
             )
             .with_remedy("call `Embedder::embed` or `Embedder::embed_sparse`"));
         }
-        match self.embed_rows(texts)? {
-            RowVectors::Multi(rows) => Ok(rows),
-            RowVectors::Dense { .. } | RowVectors::Sparse(_) | RowVectors::Several(_) => {
-                Err(Error::internal("one vector for a text of such a model"))
-            }
-        }
+        self.embed_rows_of_one_form(texts)
+    }
+
+    fn embed_rows_of_one_form<S: AsRef<str>>(&mut self, texts: &[S]) -> Result<Numbers> {
+        let rows = self.embed_rows(texts)?.into_one();
+        rows.ok_or_else(|| Error::internal("numbers of several forms of one kind"))
     }
 
     /// Refuses a model that was opened for several kinds of vectors.
@@ -201,7 +201,9 @@ impl Embedder {
         .with_remedy("call `Embedder::embed_rows` for all of them"))
     }
 
-    /// Embeds `texts` with a model of any kind, or of several kinds at once; rows come in their order.
+    /// Embeds `texts` with a model of any kind, or of several kinds at once; rows come in their order. There is a
+    /// [part](RowVectors::parts) for each kind, in the order of [`ModelConfig::forms`](crate::model::ModelConfig::forms), with
+    /// as many rows as there are texts.
     ///
     /// # Errors
     /// As [`Embedder::embed`], but for the kinds.
@@ -237,7 +239,7 @@ impl Embedder {
             }
             Ok::<_, Error>(all)
         })?;
-        let mut places: Vec<Option<RowVector<'_>>> = vec![None; texts.len()];
+        let mut places: Vec<Option<RowParts<'_>>> = vec![None; texts.len()];
         for finished in &finished {
             if let Some((row, cause)) = finished.failed.first() {
                 let place = Place::file(format!("text {row}"));

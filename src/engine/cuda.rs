@@ -10,7 +10,7 @@ use std::thread;
 
 use embedctl_common::setting::BATCH_TOKENS;
 use embedctl_common::size;
-use embedctl_common::vectors::SparseRows;
+use embedctl_common::vectors::Numbers;
 use embedctl_cuda::{
     Card, CardWorker, Element, Encoder, EncoderOptions, Pooling, PoolingMode as Mode,
 };
@@ -427,7 +427,7 @@ impl Engine for CudaEngine {
             terms: encoder.terms(),
             pooling: self.pooling.clone(),
             spans: Vec::new(),
-            entries: SparseRows::default(),
+            entries: Numbers::of_entries(),
         }))
     }
 }
@@ -438,7 +438,7 @@ struct CudaWorker {
     terms: Option<usize>,
     pooling: Option<CardPooling>,
     spans: Vec<Range<usize>>,
-    entries: SparseRows,
+    entries: Numbers,
 }
 
 impl Worker for CudaWorker {

@@ -206,18 +206,19 @@ fn least(one: f64, other: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use embedctl_common::vectors::{MultiRow, SparseRow};
-
-    fn sparse<'a>(indices: &'a [u32], values: &'a [f32]) -> RowVector<'a> {
-        RowVector::Sparse(SparseRow { indices, values })
-    }
 
     #[test]
     fn an_entry_that_a_cosine_hides_is_a_difference() {
-        let near = Nearness::between(sparse(&[3, 9], &[2.0, 0.01]), sparse(&[3, 9], &[2.0, 0.02]));
+        let near = Nearness::between(
+            RowVector::of_entries(&[3, 9], &[2.0, 0.01]),
+            RowVector::of_entries(&[3, 9], &[2.0, 0.02]),
+        );
         assert!(near.cosine > 0.9999 && (near.apart - 0.01).abs() < 1e-6);
         // An entry that one side lacks counts as well.
-        let near = Nearness::between(sparse(&[3], &[2.0]), sparse(&[3, 9], &[2.0, 0.5]));
+        let near = Nearness::between(
+            RowVector::of_entries(&[3], &[2.0]),
+            RowVector::of_entries(&[3, 9], &[2.0, 0.5]),
+        );
         assert_eq!(near.apart, 0.5);
         let limits = AgreementLimits::of_reference(None, 0.0);
         assert!(!limits.allow(Measure::GreatestDifference, near.cosine, near.apart));
@@ -225,7 +226,7 @@ mod tests {
 
     #[test]
     fn other_numbers_of_vectors_are_as_far_apart_as_can_be() {
-        let multi = |values| RowVector::Multi(MultiRow { width: 2, values });
+        let multi = |values| RowVector::of_vectors(2, values);
         let two = multi(&[1.0, 0.0, 0.0, 1.0]);
         let same = Nearness::between(two, two);
         assert_eq!((same.cosine, same.apart), (1.0, 0.0));
@@ -236,8 +237,8 @@ mod tests {
     #[test]
     fn nan_is_no_agreement() {
         let near = Nearness::between(
-            RowVector::Dense(&[1.0, f32::NAN]),
-            RowVector::Dense(&[1.0, 0.0]),
+            RowVector::of_vector(&[1.0, f32::NAN]),
+            RowVector::of_vector(&[1.0, 0.0]),
         );
         for measure in [Measure::LeastCosine, Measure::GreatestDifference] {
             assert_eq!(near.distance(measure), f64::INFINITY);

@@ -91,8 +91,9 @@ pub fn against(
             let Some(row) = theirs.next(ours) else {
                 return Err(counts(file, &theirs, "more"));
             };
-            for (place, compared) in compared.iter_mut().enumerate() {
-                compared.add(text, ours.kind(place), row.kind(place));
+            for (compared, (ours, theirs)) in compared.iter_mut().zip(ours.parts().zip(row.parts()))
+            {
+                compared.add(text, ours, theirs);
             }
         }
     }
@@ -139,8 +140,8 @@ impl ComparedKind {
 
     fn add(&mut self, text: &str, ours: RowVector<'_>, theirs: RowVector<'_>) {
         if self.rows.add(ours, theirs) {
-            let counts = ours.multi().zip(theirs.multi());
-            let counts = counts.map(|(ours, theirs)| [ours.len(), theirs.len()]);
+            let counts = ours.count().zip(theirs.count());
+            let counts = counts.map(|(ours, theirs)| [ours, theirs]);
             let counts = counts.filter(|[ours, theirs]| ours != theirs);
             self.farthest = Some((text.to_owned(), counts));
         }

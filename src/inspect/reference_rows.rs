@@ -7,7 +7,7 @@ use crate::output::{
 use crate::pool::is_finite;
 use crate::setting::{DIMENSIONS, VECTORS};
 use crate::storage::Readable;
-use embedctl_common::vectors::{RowForm, RowVector, RowVectors};
+use embedctl_common::vectors::{RowForm, RowParts, RowVector, RowVectors};
 
 /// Vectors of a reference, row by row.
 pub(super) struct ReferenceRows {
@@ -54,7 +54,7 @@ impl ReferenceRows {
             Some(form) if has_lines(&form)? && form.written_as().is_one_per_row() => {
                 let mut rows = form.no_rows();
                 for_each_in_full(file, form.width(), &mut |vector| rows.push_full(vector))?;
-                Form::Rows(rows)
+                Form::Rows(rows.into())
             }
             Some(form) if has_lines(&form)? => {
                 let (width, mut values) = (form.width(), Vec::new());
@@ -67,7 +67,7 @@ impl ReferenceRows {
     }
 
     /// The vectors of the next row, where the model gives it `ours`; `None` where there is no other.
-    pub fn next<'a>(&'a mut self, ours: RowVector<'_>) -> Option<RowVector<'a>> {
+    pub fn next<'a>(&'a mut self, ours: RowParts<'_>) -> Option<RowParts<'a>> {
         let from = self.next;
         match &self.form {
             Form::Rows(rows) => {
@@ -75,10 +75,10 @@ impl ReferenceRows {
                 (from < rows.len()).then(|| rows.get(from))
             }
             Form::Tokens { width, values } => {
-                let tokens = ours.multi().map_or(0, |row| row.len());
+                let tokens = ours.first().count().unwrap_or(0);
                 self.next += tokens * width;
                 let values = values.get(from..self.next)?;
-                Some(RowVector::of_tokens(*width, values))
+                Some(RowVector::of_vectors(*width, values).into())
             }
         }
     }
@@ -180,7 +180,7 @@ fn chosen(file: &Readable, format: OutputFormat, forms: Forms) -> Result<RowVect
     let mut rows = forms.no_rows();
     let mut bad = None;
     chosen.for_each(&mut |row| {
-        if !row.values().iter().all(|values| is_finite(values)) {
+        if !row.values().all(is_finite) {
             bad = bad.or(Some(rows.len()));
         }
         rows.push(row);

@@ -16,7 +16,7 @@ use crate::model::ModelOptions;
 use crate::output::{self, ChosenVectors, Dtype, Forms, TemporaryVectors};
 use crate::setting::{INPUT, MODEL, TEXT_FIELD, VERIFY};
 use crate::storage::Readable;
-use embedctl_common::vectors::RowVector;
+use embedctl_common::vectors::RowParts;
 
 /// Where the rows' texts are.
 #[derive(Debug, Clone)]
@@ -140,21 +140,26 @@ pub fn verify(
     same_model(&embedder, &identity)?;
     let again = embedder.embed_rows(&found)?;
     let are_scores = identity.settings.scores.is_some();
-    let columns: Vec<ColumnAgreement> = (forms.each().zip(numbers).enumerate())
-        .map(|(place, ((form, mut columns), number))| {
+    let parts = vectors.parts().iter().zip(numbers);
+    let columns: Result<Vec<ColumnAgreement>> = (forms.each().zip(parts))
+        .map(|((form, mut columns), (old, number))| {
             let measure = match are_scores {
                 true => Measure::GreatestDifference,
                 false => Measure::of(form),
             };
             let mut compared = ComparedRows::new(measure);
-            for (old, new) in vectors.iter().zip(again.iter()) {
-                compared.add(old.kind(place), new.kind(number));
+            let new = again.parts().get(number);
+            let new =
+                new.ok_or_else(|| refuse("holds more kinds of vectors than its model gives"))?;
+            for (old, new) in old.iter().zip(new.iter()) {
+                compared.add(old, new);
             }
             let (name, _) = columns.next().unwrap_or_default();
             let limits = AgreementLimits::again(identity.precision());
-            column(name, &wanted, compared.end(limits))
+            Ok(column(name, &wanted, compared.end(limits)))
         })
         .collect();
+    let columns = columns?;
     let worst = columns.iter().find(|one| !one.same).unwrap_or(&columns[0]);
     Ok(Verification {
         rows: wanted.len(),
@@ -171,7 +176,7 @@ pub fn verify(
 fn for_each_row(
     file: &Inspection,
     forms: &Forms,
-    take: &mut dyn FnMut(RowVector<'_>),
+    take: &mut dyn FnMut(RowParts<'_>),
 ) -> Result<()> {
     let (file, format) = (&file.file, output::format_of(&file.file)?);
     let mut chosen = ChosenVectors::open(file, format, forms, &mut TemporaryVectors::default())?;

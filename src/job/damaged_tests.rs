@@ -229,7 +229,12 @@ fn damaged_spools_are_read_or_refused() {
         arrow::datatypes::DataType::Utf8,
         true,
     )]));
-    let mut spool = Box::new(Spool::new(&path, 2, RowVectors::dense(2), &Arc::default()));
+    let mut spool = Box::new(Spool::new(
+        &path,
+        2,
+        RowVectors::in_full(2, Vec::new()),
+        &Arc::default(),
+    ));
     for first in [0u32, 5] {
         let ids = (first..first + 5).map(|id| Some(id.to_string()));
         let ids = Arc::new(ids.collect::<arrow::array::StringArray>());

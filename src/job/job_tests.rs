@@ -317,8 +317,12 @@ fn rows_come_back_as_they_were() {
     let window = reader.next_window().unwrap().unwrap();
     let rows = done(window, &names, &mut Counts::default()).rows;
     let path = scene.folder.path().join("rows.spool");
-    let mut writer: Box<dyn crate::output::VectorWriter> =
-        Box::new(Spool::new(&path, 2, RowVectors::dense(2), &Arc::default()));
+    let mut writer: Box<dyn crate::output::VectorWriter> = Box::new(Spool::new(
+        &path,
+        2,
+        RowVectors::in_full(2, Vec::new()),
+        &Arc::default(),
+    ));
     let copy = Rows {
         columns: rows.columns.clone(),
         origins: rows.origins.clone(),

@@ -223,7 +223,7 @@ fn assert_reused(scene: &JobScene, whole: bool, title: &str) {
         let right = [record as f32, 0.5];
         let vector = found.get(record);
         assert!(
-            vector.is_none_or(|vector| vector == RowVector::Dense(&right)),
+            vector.is_none_or(|vector| vector.first() == RowVector::of_vector(&right)),
             "{title}: {record} {vector:?}"
         );
         assert!(

@@ -11,12 +11,9 @@ use crate::cancel::CancelToken;
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::output::{Calibration, Forms, RowForm, RunFiles, VectorKind};
 use crate::progress::Counts;
-use crate::record::{
-    Reject, RowRef, RowVector, RowVectors, Rows, SourceNames, Window, WindowStart,
-};
+use crate::record::{Reject, RowRef, RowVectors, Rows, SourceNames, Window, WindowStart};
 use crate::rejects;
 use crate::storage::Readable;
-use embedctl_common::vectors::{MultiRows, SparseRows};
 
 pub(super) const JSONL: OutputFormat = OutputFormat::Jsonl(crate::output::Compression::None);
 
@@ -119,27 +116,16 @@ impl JobScene {
 
     /// The same numbers in the form of the scene's.
     fn of_kind(&self, vectors: RowVectors) -> RowVectors {
-        fn values(row: RowVector<'_>) -> Option<&[f32]> {
-            match row {
-                RowVector::Dense(values) => Some(values),
-                _ => None,
+        let mut rows = self.form.no_rows();
+        for row in vectors.iter() {
+            let values = row.first().values();
+            match self.form.written_as() {
+                // Zeros among them.
+                VectorKind::Sparse => rows.push_entries((0..).zip(values.iter().copied())),
+                VectorKind::Dense | VectorKind::Multi => rows.push_values(values),
             }
         }
-        match self.form.written_as() {
-            VectorKind::Dense => vectors,
-            VectorKind::Sparse => {
-                let mut sparse = SparseRows::default();
-                let rows = vectors.iter().filter_map(values);
-                rows.for_each(|values| sparse.push_entries((0..).zip(values.iter().copied())));
-                RowVectors::Sparse(sparse)
-            }
-            VectorKind::Multi => {
-                let mut multi = MultiRows::new(2);
-                let rows = vectors.iter().filter_map(values);
-                rows.for_each(|values| multi.push(values));
-                RowVectors::Multi(multi)
-            }
-        }
+        rows.into()
     }
 
     /// Whether there is nothing left to do, as the pipeline finds out before it begins.

@@ -14,7 +14,7 @@ use crate::error::{Error, Place, Result};
 use crate::input::ArrowBatches;
 use crate::output::fault::{io_cause, write_error};
 use crate::output::{Finish, SelfHashed, VectorWriter, column_of, proof, rows_of};
-use crate::record::{Origin, RowRef, RowVectors, Rows};
+use crate::record::{Numbers, Origin, RowRef, RowVectors, Rows};
 use crate::setting::RESUME;
 use crate::stage::Clock;
 use crate::storage::Readable;
@@ -83,28 +83,36 @@ impl Spool {
     }
 }
 
-/// The vectors' column; of sparse ones and of several kinds its metadata tell their width in full.
+/// The vectors' column; where rows have several forms, its metadata tell how wide those of the first are in full.
 fn vector_field(dimensions: usize, form: &RowVectors) -> Result<Field> {
-    let (kind, key) = match form {
-        RowVectors::Several(kinds) => {
-            let fields = kinds.iter().enumerate().map(|(place, kind)| {
-                let own = vector_field(kind.width().unwrap_or(dimensions), kind)?;
-                Ok(own.with_name(place.to_string()))
-            });
-            let fields = fields.collect::<Result<Vec<Field>>>()?;
-            (DataType::Struct(fields.into()), Some(SEVERAL))
-        }
-        one => {
-            let kind = column_of(one.same())?.data_type().clone();
-            (kind, one.width().is_none().then_some(WIDTH))
-        }
-    };
-    let field = Field::new("vector", kind, false);
-    Ok(match key {
-        Some(key) => field.with_metadata(HashMap::from([(key.to_owned(), dimensions.to_string())])),
-        None => field,
+    if let [one] = form.parts() {
+        return part_field(dimensions, one);
+    }
+    let fields = form.parts().iter().enumerate().map(|(place, part)| {
+        let own = part_field(part.width().unwrap_or(dimensions), part)?;
+        Ok(own.with_name(place.to_string()))
+    });
+    let fields = fields.collect::<Result<Vec<Field>>>()?;
+    let field = Field::new(VECTOR, DataType::Struct(fields.into()), false);
+    Ok(with_width(field, SEVERAL, dimensions))
+}
+
+/// The column of the numbers of one form; where these tell no width, its metadata do.
+fn part_field(dimensions: usize, part: &Numbers) -> Result<Field> {
+    let kind = column_of(part.same())?.data_type().clone();
+    let field = Field::new(VECTOR, kind, false);
+    Ok(match part.width() {
+        Some(_) => field,
+        None => with_width(field, WIDTH, dimensions),
     })
 }
+
+fn with_width(field: Field, key: &str, width: usize) -> Field {
+    field.with_metadata(HashMap::from([(key.to_owned(), width.to_string())]))
+}
+
+/// Name of the vectors' column.
+const VECTOR: &str = "vector";
 
 /// Key of the metadata of a column of several kinds: how wide those of the first are.
 const SEVERAL: &str = "embedctl.several";
@@ -135,15 +143,14 @@ fn aside(error: ArrowError) -> Error {
 
 /// Vectors as a column of that type.
 fn vector_column(vectors: RowVectors, kind: &DataType) -> Result<ArrayRef> {
-    match (vectors, kind) {
-        (RowVectors::Several(kinds), DataType::Struct(fields)) => {
-            let columns = kinds.into_iter().zip(fields);
-            let columns = columns.map(|(kind, field)| vector_column(kind, field.data_type()));
-            let columns = columns.collect::<Result<_>>()?;
+    let columns = vectors.into_parts().into_iter().map(column_of);
+    let mut columns = columns.collect::<Result<Vec<_>>>()?;
+    match (kind, columns.len()) {
+        (DataType::Struct(fields), 2..) => {
             let column = StructArray::try_new(fields.clone(), columns, None);
             Ok(Arc::new(column.map_err(aside)?))
         }
-        (one, _) => column_of(one),
+        _ => (columns.pop()).ok_or_else(|| Error::internal("rows without numbers")),
     }
 }
 
@@ -151,17 +158,12 @@ fn vector_column(vectors: RowVectors, kind: &DataType) -> Result<ArrayRef> {
 fn vectors_of(column: &ArrayRef, field: &Field) -> Option<(RowVectors, usize)> {
     let stated = |key: &str| field.metadata().get(key)?.parse().ok();
     if field.metadata().contains_key(SEVERAL) {
-        let parts = column.as_struct_opt()?;
-        let kinds = parts.columns().iter().zip(parts.fields());
-        let kinds = kinds.map(|(column, field)| Some(vectors_of(column, field)?.0));
-        return Some((
-            RowVectors::Several(kinds.collect::<Option<_>>()?),
-            stated(SEVERAL)?,
-        ));
+        let parts = column.as_struct_opt()?.columns().iter().map(rows_of);
+        return Some((parts.collect::<Option<RowVectors>>()?, stated(SEVERAL)?));
     }
     let rows = rows_of(column)?;
     let width = rows.width().or_else(|| stated(WIDTH))?;
-    Some((rows, width))
+    Some((rows.into(), width))
 }
 
 impl VectorWriter for Spool {

@@ -9,7 +9,7 @@ use super::keys::RecordKeys;
 use super::labels::LabelColumns;
 use crate::error::{Error, Result};
 use crate::input::HEADING;
-use crate::record::{Origin, RowRef, RowVector, RowVectors, Rows, SourceNames, Texts};
+use crate::record::{Origin, RowParts, RowRef, RowVectors, Rows, SourceNames, Texts};
 use crate::setting::KEEP;
 use crate::tokenize::{Span, headings_above};
 use arrow::array::{
@@ -125,7 +125,7 @@ pub(crate) struct Assembly<'a> {
     /// Which parts of records the texts are, if they are chunks.
     pub(crate) spans: Option<&'a [Span]>,
     /// The texts' vectors.
-    pub(crate) vectors: &'a [Option<RowVector<'a>>],
+    pub(crate) vectors: &'a [Option<RowParts<'a>>],
     /// No vectors, of their form.
     pub(crate) no_rows: RowVectors,
     pub(crate) dimensions: usize,
@@ -146,9 +146,7 @@ impl Assembly<'_> {
         let columns = self.columns(planned);
         let missing: NullBuffer = planned.iter().map(|row| row.error.is_none()).collect();
         let mut vectors = self.no_rows.same();
-        if let RowVectors::Dense { width, values } = &mut vectors {
-            values.reserve(planned.len() * *width);
-        }
+        vectors.reserve(planned.len());
         for row in planned {
             let vector = row.text.and_then(|text| self.vectors[text as usize]);
             match vector {
@@ -207,10 +205,7 @@ impl Assembly<'_> {
             arrays.extend(self.keys(&records, planned)?);
         }
         if let Some(labels) = &self.extra.labels {
-            let scores = |row: &OutputRow| match self.vectors[row.text? as usize]? {
-                RowVector::Dense(scores) => Some(scores),
-                _ => None,
-            };
+            let scores = |row: &OutputRow| Some(self.vectors[row.text? as usize]?.first().values());
             arrays.extend(labels.arrays(planned.iter().map(scores)));
         }
         if self.extra.errors {

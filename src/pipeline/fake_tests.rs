@@ -106,7 +106,7 @@ impl VectorWriter for Kept {
             .ids
             .extend(ids.iter().map(|id| id.unwrap_or("-").to_string()));
         written.refs.extend(&rows.refs);
-        written.vectors.extend(rows.vectors.values().concat());
+        written.vectors.extend(rows.vectors.values().flatten());
         Ok(())
     }
 

@@ -20,7 +20,7 @@ use crate::model::Model;
 use crate::output::{OutputFormat, without_refused};
 use crate::pool::{Pooler, is_finite};
 use crate::progress::{Counts, Progress};
-use crate::record::{Reject, RowRef, RowVector, Slot, SourceNames};
+use crate::record::{Reject, RowParts, RowRef, RowVector, Slot, SourceNames};
 use crate::setting::FAIL_ON_EMPTY;
 use crate::stage::Clocks;
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
@@ -52,10 +52,13 @@ pub(super) struct Ledger<'a> {
 }
 
 /// The vector of that part of a row, where chunks share rows.
-fn of_part(vector: RowVector<'_>, part: Option<usize>) -> Option<RowVector<'_>> {
-    match (vector.multi(), part) {
-        (Some(row), Some(part)) => row.vectors().nth(part).map(RowVector::Dense),
-        _ => Some(vector),
+fn of_part(row: RowParts<'_>, part: Option<usize>) -> Option<RowParts<'_>> {
+    match part {
+        Some(part) => {
+            let vector = row.first().vectors().nth(part)?;
+            Some(RowVector::of_vector(vector).into())
+        }
+        None => Some(row),
     }
 }
 
@@ -85,7 +88,7 @@ impl<'w> Unwritable<'w> {
 
 /// Vectors of a window's texts, and why some have none.
 struct Outcome<'a> {
-    vectors: Vec<Option<RowVector<'a>>>,
+    vectors: Vec<Option<RowParts<'a>>>,
     causes: HashMap<usize, Cause>,
 }
 
@@ -213,9 +216,9 @@ impl Ledger<'_> {
         in_flight: &'a InFlight,
         texts: Range<usize>,
         finished: &'a [Finished],
-        empty: RowVector<'a>,
+        empty: RowParts<'a>,
     ) -> Outcome<'a> {
-        let mut of_distinct: Vec<Option<RowVector<'_>>> = vec![None; in_flight.distinct.len()];
+        let mut of_distinct: Vec<Option<RowParts<'_>>> = vec![None; in_flight.distinct.len()];
         let mut causes: HashMap<usize, &Cause> = HashMap::new();
         for batch in finished {
             for (&number, vector) in batch.rows.iter().zip(batch.vectors.iter()) {
@@ -250,8 +253,7 @@ impl Ledger<'_> {
                 (None, Some(cause.clone()))
             } else if tokens == 0 {
                 self.tally.without_tokens += 1;
-                let vector =
-                    Some(empty).filter(|vector| vector.values().into_iter().all(is_finite));
+                let vector = Some(empty).filter(|vector| vector.values().all(is_finite));
                 (vector, Some(not_finite_empty()))
             } else {
                 (
@@ -358,14 +360,16 @@ impl Ledger<'_> {
             if !missing || (self.extra.errors && cause.is_some()) {
                 for vector in outcome.vectors[texts.clone()].iter().flatten() {
                     self.counts.rows += 1;
-                    self.tally.add_vector(vector, *origin, self.names);
-                    let (counts, entries) = (&mut self.counts, vector.sparse());
-                    let entries = entries.map_or(0, |row| row.indices.len() as u64);
-                    counts.entries += entries;
-                    counts.most_entries = counts.most_entries.max(entries);
-                    let vectors = vector.multi().map_or(0, |row| row.len() as u64);
-                    counts.token_vectors += vectors;
-                    counts.most_token_vectors = counts.most_token_vectors.max(vectors);
+                    self.tally.add_vector(*vector, *origin, self.names);
+                    let counts = &mut self.counts;
+                    for part in vector.parts() {
+                        let entries = part.entries().count() as u64;
+                        counts.entries += entries;
+                        counts.most_entries = counts.most_entries.max(entries);
+                        let vectors = part.count().unwrap_or(0) as u64;
+                        counts.token_vectors += vectors;
+                        counts.most_token_vectors = counts.most_token_vectors.max(vectors);
+                    }
                 }
                 planned.extend((0..).zip(texts).map(|(part, text)| OutputRow {
                     columns: column(self.counts.read, record),

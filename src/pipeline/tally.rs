@@ -3,7 +3,7 @@
 use super::CutTokens;
 use crate::error::Place;
 use crate::input::InputOptions;
-use crate::record::{Origin, RowVector, SourceNames, Texts, Window};
+use crate::record::{Origin, RowParts, SourceNames, Texts, Window};
 use crate::setting::ID_FIELD;
 use arrow::array::Array;
 
@@ -64,13 +64,8 @@ impl RunTally {
     }
 
     /// Counts the vector of a row.
-    pub(super) fn add_vector(
-        &mut self,
-        vector: &RowVector<'_>,
-        origin: Origin,
-        names: &SourceNames,
-    ) {
-        let mut values = vector.values().into_iter().flatten();
+    pub(super) fn add_vector(&mut self, vector: RowParts<'_>, origin: Origin, names: &SourceNames) {
+        let mut values = vector.values().flatten();
         if values.all(|&value| value == 0.0) {
             self.zero.add(origin, names);
         }

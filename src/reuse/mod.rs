@@ -24,7 +24,7 @@ use crate::output::{
     self, ChosenVectors, Dtype, Forms, OutputFormat, OutputOptions, TemporaryVectors,
 };
 use crate::pool::is_finite;
-use crate::record::{RowVector, RowVectors, TextHash};
+use crate::record::{RowParts, RowVectors, TextHash};
 use crate::setting::{CHUNK_TEXT, KEEP, ON_ERROR, REUSE};
 use crate::storage::{Readable, SharedFolder};
 
@@ -346,7 +346,7 @@ pub struct Found {
 impl Found {
     /// The vectors of text `text`, if they were found.
     #[must_use]
-    pub fn get(&self, text: usize) -> Option<RowVector<'_>> {
+    pub fn get(&self, text: usize) -> Option<RowParts<'_>> {
         Some(self.vectors.get((*self.at.get(text)?)?))
     }
 }

@@ -69,7 +69,7 @@ fn find(storage: Arc<dyn SharedFolder>) -> Result<Vec<Option<Vec<f32>>>> {
     assert_eq!(again.get(0), found.get(4));
     assert_eq!(again.get(1), found.get(3));
     Ok((0..texts.len())
-        .map(|text| found.get(text).map(|vector| vector.in_full(2)))
+        .map(|text| found.get(text).map(|vector| vector.first().in_full(2)))
         .collect())
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use embedctl_common::vectors::{RowVector, RowVectors};
+use embedctl_common::vectors::Numbers;
 use serde::Serialize;
 
 use super::corpus::Corpus;
@@ -132,16 +132,16 @@ fn shared(own: &[u64], other: &[u64], depth: usize) -> (usize, usize) {
     (own.intersection(&first(other)).count(), own.len())
 }
 
-/// How the cosines of vectors in the same place are distributed; `None` where widths differ or there is no vector.
-pub(super) fn cosines(own: &RowVectors, others: &RowVectors) -> Option<Cosines> {
+/// How the cosines of vectors in the same place are distributed; `None` where widths differ, a row has not one vector in
+/// full, or there is no vector.
+pub(super) fn cosines(own: &Numbers, others: &Numbers) -> Option<Cosines> {
+    let width = own.row_len()?;
+    if others.row_len() != Some(width) {
+        return None;
+    }
     let mut all = Vec::with_capacity(own.len());
     for (own, other) in own.iter().zip(others.iter()) {
-        let (RowVector::Dense(own), RowVector::Dense(other)) = (own, other) else {
-            return None;
-        };
-        if own.len() != other.len() {
-            return None;
-        }
+        let (own, other) = (own.values(), other.values());
         let dot = |one: &[f32], other: &[f32]| -> f64 {
             let pairs = one.iter().zip(other);
             pairs

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use embedctl_common::vectors::{RowVector, RowVectors};
+use embedctl_common::vectors::{Numbers, RowVector};
 use serde::Serialize;
 
 use super::agreement::{Cosines, NeighbourAgreement, cosines};
@@ -108,9 +108,9 @@ pub struct ComparisonQueries {
     /// The texts.
     pub texts: Vec<String>,
     /// Their vectors by the reference's model.
-    pub reference: RowVectors,
+    pub reference: Numbers,
     /// Their vectors by the other output's model.
-    pub other: Option<RowVectors>,
+    pub other: Option<Numbers>,
 }
 
 /// Neighbours of each query, best first.
@@ -253,11 +253,8 @@ impl Corpus {
             let found = without_own(&asked, most, sample.as_deref(), &maker.decoder(), |take| {
                 let mut stored = Vec::new();
                 self.for_each(cancel, &mut |row, vector| {
-                    let RowVector::Dense(numbers) = vector else {
-                        return Err(Error::internal("a row without a dense vector"));
-                    };
-                    maker.make(numbers, &mut stored);
-                    take(row, RowVector::Dense(&stored))
+                    maker.make(vector.values(), &mut stored);
+                    take(row, RowVector::of_vector(&stored))
                 })
             })?;
             let cosines = match (&sample, own_width == width) {
@@ -322,7 +319,7 @@ impl Corpus {
     /// itself.
     fn neighbours(
         &self,
-        queries: &RowVectors,
+        queries: &Numbers,
         most: usize,
         sample: Option<&[u64]>,
         may: &dyn Fn(u64) -> bool,
@@ -341,10 +338,8 @@ impl Corpus {
         let mut ranges = Ranges::new(width);
         let mut room = Vec::new();
         self.for_each(cancel, &mut |_, row| {
-            if let RowVector::Dense(numbers) = row {
-                super::derived::first_components(numbers, width, normalize, &mut room);
-                ranges.add(&room);
-            }
+            super::derived::first_components(row.values(), width, normalize, &mut room);
+            ranges.add(&room);
             Ok(())
         })?;
         Ok(ranges)
@@ -353,7 +348,7 @@ impl Corpus {
 
 /// The nearest rows; a query that is a row of `sample` does not find itself.
 fn without_own(
-    queries: &RowVectors,
+    queries: &Numbers,
     most: usize,
     sample: Option<&[u64]>,
     decoder: &Decoder,

@@ -13,7 +13,7 @@ use crate::error::{Error, Place, Result};
 use crate::identity::VectorIdentity;
 use crate::model::VectorKind;
 use crate::output::{self, ChosenVectors, Dtype, Forms, MatrixRows, RowForm, TemporaryVectors};
-use crate::record::{RowVector, RowVectors};
+use crate::record::{Numbers, RowVector};
 use crate::setting::{DTYPE, SPARSE_TOKENS, VECTORS};
 use crate::storage::{Location, Storage};
 
@@ -152,7 +152,7 @@ impl Corpus {
     /// If the output cannot be read, or holds other vectors.
     pub fn nearest(
         &self,
-        queries: &RowVectors,
+        queries: &Numbers,
         most: usize,
         besides: Option<u64>,
         cancel: &CancelToken,
@@ -194,8 +194,8 @@ impl Corpus {
     ///
     /// # Errors
     /// If it has none, or the output cannot be read.
-    pub fn vector(&self, wanted: u64, cancel: &CancelToken) -> Result<RowVectors> {
-        let mut found: Option<RowVectors> = None;
+    pub fn vector(&self, wanted: u64, cancel: &CancelToken) -> Result<Numbers> {
+        let mut found: Option<Numbers> = None;
         let place = self.files.partition_point(|file| file.first <= wanted);
         let file = &self.files[place.saturating_sub(1)];
         let own = wanted - file.first;
@@ -205,10 +205,12 @@ impl Corpus {
                 let (mut room, mut stored, mut elements) = Default::default();
                 matrix.read(own..own + 1, &mut room, &mut stored)?;
                 let row = from_zero(matrix.dtype(), &stored, &mut elements);
-                return Ok(self.decoded(RowVector::Dense(row)));
+                return Ok(self.decoded(RowVector::of_vector(row)));
             }
         } else if let Some(mut chosen) = self.chosen(file)? {
-            chosen.read(&[own], &mut |_, row| found = Some(self.decoded(row)))?;
+            chosen.read(&[own], &mut |_, row| {
+                found = Some(self.decoded(row.first()));
+            })?;
         } else {
             let take = &mut |number, row: RowVector<'_>| {
                 if number != wanted {
@@ -230,13 +232,13 @@ impl Corpus {
     }
 
     /// A row's vector in numbers, as rows of one.
-    pub(super) fn decoded(&self, row: RowVector<'_>) -> RowVectors {
+    pub(super) fn decoded(&self, row: RowVector<'_>) -> Numbers {
         let decoded = |stored: &[f32]| {
             let mut numbers = Vec::new();
             self.decoder.decode(stored, &mut numbers);
             numbers
         };
-        row.mapped(&decoded)
+        row.mapped(decoded)
     }
 
     /// How it is called in messages.
@@ -268,9 +270,8 @@ impl Corpus {
 
     /// Bytes of a row's vector as it is stored: of sparse ones an index of four bytes beside each value.
     pub(super) fn stored_bytes(&self, row: RowVector<'_>) -> u64 {
-        let elements: usize = row.values().iter().map(|values| values.len()).sum();
-        let index = row.sparse().map_or(0, |_| size_of::<u32>());
-        (elements * (self.dtype.bytes() + index)) as u64
+        let index = row.indices().map_or(0, |_| size_of::<u32>());
+        (row.values().len() * (self.dtype.bytes() + index)) as u64
     }
 
     /// Whether its vectors are floats and those of `other` were made of the same ones: in another type, or cut.
@@ -376,11 +377,14 @@ impl Corpus {
         take: &mut TakeStored<'_>,
     ) -> Result<()> {
         let mut room = Vec::new();
-        let mut rows: Option<RowVectors> = None;
+        let mut rows: Option<Numbers> = None;
         self.read(file, &mut |row, dtype, stored| {
             check(file, stored.len())?;
             if self.is_dense() {
-                return take(row, RowVector::Dense(from_zero(dtype, stored, &mut room)));
+                return take(
+                    row,
+                    RowVector::of_vector(from_zero(dtype, stored, &mut room)),
+                );
             }
             let none = || RowForm::of_kind(self.stored, stored.len()).no_rows();
             let rows = rows.get_or_insert_with(none);
@@ -404,7 +408,7 @@ impl Corpus {
             let rows: Vec<u64> = (start..end).collect();
             chosen.read(&rows, &mut |index, row| {
                 if taken.is_ok() {
-                    taken = take(file.first + start + index as u64, row);
+                    taken = take(file.first + start + index as u64, row.first());
                 }
             })?;
             start = end;
@@ -428,7 +432,7 @@ impl Corpus {
                 let Some((row, width)) = current else {
                     return Ok(());
                 };
-                let taken = take(row, RowVector::of_tokens(width, values));
+                let taken = take(row, RowVector::of_vectors(width, values));
                 values.clear();
                 taken
             };
@@ -462,8 +466,8 @@ impl Corpus {
         chosen.for_each(&mut |vectors| {
             if taken.is_ok() {
                 taken = match is_signed {
-                    true => take(row, vectors.mapped(&counted).get(0)),
-                    false => take(row, vectors),
+                    true => take(row, vectors.first().mapped(counted).get(0)),
+                    false => take(row, vectors.first()),
                 };
             }
             row += 1;

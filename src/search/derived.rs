@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use embedctl_common::vectors::{RowVector, RowVectors};
+use embedctl_common::vectors::Numbers;
 
 use super::decoder::Decoder;
 use crate::error::{Error, Result};
@@ -114,16 +114,14 @@ impl FormMaker {
     }
 
     /// These vectors as a reader of this form has them.
-    pub fn made(&self, vectors: &RowVectors) -> RowVectors {
+    pub fn made(&self, vectors: &Numbers) -> Numbers {
         let decoder = self.decoder();
         let (mut stored, mut numbers) = (Vec::new(), Vec::new());
         for row in vectors.iter() {
-            if let RowVector::Dense(row) = row {
-                self.make(row, &mut stored);
-                decoder.decode(&stored, &mut numbers);
-            }
+            self.make(row.values(), &mut stored);
+            decoder.decode(&stored, &mut numbers);
         }
-        RowVectors::in_full(self.width, numbers)
+        Numbers::in_full(self.width, numbers)
     }
 }
 
@@ -139,15 +137,15 @@ pub(super) fn first_components(numbers: &[f32], width: usize, normalize: bool, o
     }
 }
 
-/// Dense vectors cut to `width`; others as they are.
-pub(super) fn cut(vectors: &RowVectors, width: Option<usize>) -> RowVectors {
-    match (vectors, width) {
-        (RowVectors::Dense { width: own, values }, Some(width)) if width < *own => {
-            let rows = values.chunks_exact(*own);
+/// Vectors of which a row has one, cut to `width`; others as they are.
+pub(super) fn cut(vectors: &Numbers, width: Option<usize>) -> Numbers {
+    match (vectors.row_len(), width) {
+        (Some(own), Some(width)) if width < own => {
+            let rows = vectors.values().chunks_exact(own);
             let cut = rows.flat_map(|row| row[..width].iter().copied());
-            RowVectors::in_full(width, cut.collect())
+            Numbers::in_full(width, cut.collect())
         }
-        (vectors, _) => vectors.clone(),
+        _ => vectors.clone(),
     }
 }
 

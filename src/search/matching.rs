@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
 
-use embedctl_common::vectors::RowVectors;
+use embedctl_common::vectors::Numbers;
 use serde::Serialize;
 
 use super::corpus::Corpus;
@@ -86,8 +86,8 @@ impl Corpus {
     }
 
     /// The numbers of these rows' vectors, in the order of the output.
-    pub(super) fn gather(&self, rows: &BTreeSet<u64>, cancel: &CancelToken) -> Result<RowVectors> {
-        let mut found: Option<RowVectors> = None;
+    pub(super) fn gather(&self, rows: &BTreeSet<u64>, cancel: &CancelToken) -> Result<Numbers> {
+        let mut found: Option<Numbers> = None;
         self.for_each(cancel, &mut |number, row| {
             if rows.contains(&number) {
                 let decoded = self.decoded(row);
@@ -106,7 +106,7 @@ impl Corpus {
         &self,
         rows: impl Iterator<Item = u64>,
         cancel: &CancelToken,
-    ) -> Result<RowVectors> {
+    ) -> Result<Numbers> {
         let rows: Vec<u64> = rows.collect();
         let wanted: BTreeSet<u64> = rows.iter().copied().collect();
         let gathered = self.gather(&wanted, cancel)?;

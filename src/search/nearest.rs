@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use embedctl_common::vectors::{RowVector, RowVectors};
+use embedctl_common::vectors::{Numbers, RowVector};
 
 use super::decoder::Decoder;
 use crate::cancel::CancelToken;
@@ -99,7 +99,7 @@ enum SearchWork {
 /// Rows on their way to a thread, as they are stored.
 struct Batch {
     numbers: Vec<u64>,
-    rows: RowVectors,
+    rows: Numbers,
 }
 
 /// Consecutive rows of a matrix, which the thread that compares them reads.
@@ -181,7 +181,7 @@ impl RowFeed {
 /// A thread that compares.
 struct Comparer<'a> {
     /// Made ready for many comparisons.
-    queries: &'a RowVectors,
+    queries: &'a Numbers,
     decoder: &'a Decoder,
     best: Vec<Best>,
     /// The row that is left out.
@@ -217,7 +217,7 @@ impl Comparer<'_> {
         }
         let numbers = stripe.first + stripe.rows.start..;
         for (number, row) in numbers.zip(values.chunks_exact(matrix.width())) {
-            self.row(number, RowVector::Dense(row));
+            self.row(number, RowVector::of_vector(row));
         }
         self.values = values;
         Ok(())
@@ -255,15 +255,12 @@ pub(super) fn count_from_zero(elements: &mut [f32]) {
 /// # Errors
 /// As `read`; or if a matrix cannot be read.
 pub(super) fn nearest(
-    queries: &RowVectors,
+    queries: &Numbers,
     decoder: &Decoder,
     most: usize,
     besides: Option<u64>,
     read: impl FnOnce(&mut RowFeed) -> Result<()>,
 ) -> Result<(Vec<Vec<Neighbour>>, u64)> {
-    if let RowVectors::Several(_) = queries {
-        return Err(Error::internal("queries of several kinds of vectors"));
-    }
     let prepared = queries.as_queries();
     let threads = usable_cores();
     let (sender, receiver) = bounded::<SearchWork>(2 * threads);

@@ -7,7 +7,7 @@ use crate::engine::{EngineOptions, Resolved};
 use crate::error::{Error, Result};
 use crate::inspect::{QUERY_PROMPT, QueryPrompt, RecordedModel, query_task, same_model};
 use crate::model::{ModelOptions, TextRole, TextTask, VectorKind, WeightsKind};
-use crate::record::RowVectors;
+use crate::record::Numbers;
 
 /// The model that embeds queries.
 pub struct QueryModel {
@@ -21,7 +21,7 @@ pub struct QueryModel {
 /// The vectors of queries.
 pub struct EmbeddedQueries {
     /// One for each query.
-    pub vectors: RowVectors,
+    pub vectors: Numbers,
     /// Queries of which the model takes only the beginning.
     pub truncated: usize,
     /// The most tokens that it takes.
@@ -141,13 +141,12 @@ impl QueryModel {
     pub fn embed(&mut self, queries: &[String]) -> Result<EmbeddedQueries> {
         let texts = queries.iter().collect();
         let truncated = self.embedder.tokenize(&texts).truncated();
-        match self.embedder.embed_rows(queries)? {
-            RowVectors::Several(_) => Err(Error::internal("queries of several kinds of vectors")),
-            vectors => Ok(EmbeddedQueries {
-                vectors,
-                truncated,
-                limit: self.embedder.model().config.max_length,
-            }),
-        }
+        let vectors = self.embedder.embed_rows(queries)?.into_one();
+        Ok(EmbeddedQueries {
+            vectors: vectors
+                .ok_or_else(|| Error::internal("queries of several kinds of vectors"))?,
+            truncated,
+            limit: self.embedder.model().config.max_length,
+        })
     }
 }

@@ -245,7 +245,7 @@ impl ServedWorker for OpenedWorker {
         for plan in self.loaded.plan(rows) {
             let finished = self.worker.run(&plan, rows)?;
             for (&row, vector) in finished.rows.iter().zip(finished.vectors.iter()) {
-                vectors[row as usize] = Some(Ok(served(vector)));
+                vectors[row as usize] = Some(Ok(served(vector.first())));
             }
             for (row, cause) in finished.failed {
                 vectors[row as usize] = Some(Err(cause));
@@ -253,18 +253,15 @@ impl ServedWorker for OpenedWorker {
         }
         let finish = |vector: Option<Result<ServedRow, Cause>>| match vector {
             Some(vector) => vector,
-            None => Ok(served(self.loaded.vector_of_nothing()?.get(0))),
+            None => Ok(served(self.loaded.vector_of_nothing()?.get(0).first())),
         };
         Ok(vectors.into_iter().map(finish).collect())
     }
 }
 
 fn served(vector: RowVector<'_>) -> ServedRow {
-    match vector.sparse() {
-        Some(row) => ServedRow {
-            indices: row.indices.to_vec(),
-            values: row.values.to_vec(),
-        },
-        None => vector.in_full(0).into(),
+    ServedRow {
+        indices: vector.indices().unwrap_or_default().to_vec(),
+        values: vector.values().to_vec(),
     }
 }

@@ -98,9 +98,7 @@ impl ServedCorpus for LikeRows {
         cancel: &CancelToken,
     ) -> Result<Vec<CorpusRow>> {
         self.check()?;
-        let mut queries = query.no_rows();
-        queries.push(query);
-        let found = self.corpus.nearest(&queries, most, None, cancel)?;
+        let found = self.corpus.nearest(&query.alone(), most, None, cancel)?;
         let found = found.into_iter().next().unwrap_or_default();
         let rows: BTreeSet<u64> = found.iter().map(|hit| hit.row).collect();
         let mut fields = self.corpus.fields(&rows)?;

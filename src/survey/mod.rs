@@ -294,8 +294,8 @@ fn measure(
 
 /// Vectors of a row on average, where each token has one.
 fn vectors_per_row(vectors: &RowVectors) -> Option<f64> {
-    let counts = vectors.iter().map(|row| row.multi().map(|it| it.len()));
-    let counts: Vec<usize> = counts.collect::<Option<_>>()?;
+    let counts = vectors.parts().iter().find_map(|part| part.counts())?;
+    let counts: Vec<usize> = counts.collect();
     let all = counts.iter().sum::<usize>() as f64;
     (!counts.is_empty()).then(|| all / counts.len() as f64)
 }

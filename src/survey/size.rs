@@ -110,7 +110,9 @@ pub(super) fn distinct(vectors: &RowVectors, numbers: impl Iterator<Item = usize
         let bits = SeededBits(number as u64);
         let other = bits.of(u64::MAX) as usize % vectors.len();
         let one = vectors.get(number % vectors.len());
-        let made = one.mixed(vectors.get(other), &|place| bits.at(place));
+        let pairs = one.parts().zip(vectors.get(other).parts());
+        let made = pairs.map(|(one, other)| one.mixed(other, &|place| bits.at(place)));
+        let made: RowVectors = made.collect();
         all.push(made.get(0));
     }
     all
@@ -140,7 +142,7 @@ mod tests {
     fn texts_of_one_number_have_one_vector_and_others_their_own() {
         let vectors = RowVectors::in_full(2, vec![1.0, -1.0, -3.0, 3.0]);
         let all = distinct(&vectors, [0, 1, 0, 7, 8, 7].into_iter());
-        let row = |row: usize| all.get(row).in_full(2);
+        let row = |row: usize| all.get(row).first().in_full(2);
         assert_eq!(
             [row(0), row(1), row(2)],
             [[1.0, -1.0], [-3.0, 3.0], [1.0, -1.0]]

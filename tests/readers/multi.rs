@@ -4,8 +4,7 @@
 use std::path::Path;
 
 use embedctl::output::{Destination, Finish, OutputOptions, RowForm, RunFiles, RunOutput, create};
-use embedctl::record::{RowVectors, Rows};
-use embedctl_common::vectors::MultiRows;
+use embedctl::record::{Numbers, Rows};
 use serde_json::{Value, json};
 
 use crate::rows::{DIMENSIONS, component, provenance, rows};
@@ -28,15 +27,15 @@ fn write(path: &Path, nullable: bool) {
         ..OutputOptions::new(Destination::Path(path.to_path_buf())).into()
     };
     let forms = RowForm::Tokens(DIMENSIONS).into();
-    let mut vectors = MultiRows::new(DIMENSIONS);
+    let mut vectors = Numbers::of_vectors(DIMENSIONS);
     let is_missing = |row| nullable && row == MISSING;
     for row in 0..COUNT {
         let length = if is_missing(row) { 0 } else { length(row) };
         let values = (0..length * DIMENSIONS).map(|column| component(row, column));
-        vectors.push(&values.collect::<Vec<_>>());
+        vectors.push_values(&values.collect::<Vec<_>>());
     }
     let rows = Rows {
-        vectors: RowVectors::Multi(vectors),
+        vectors: vectors.into(),
         missing: nullable.then(|| (0..COUNT).map(|row| !is_missing(row)).collect()),
         ..rows(0, COUNT)
     };

@@ -13,7 +13,7 @@ use arrow::datatypes::{DataType, Field, Int8Type, Int64Type};
 use embedctl::output::{
     self, Destination, Dtype, Finish, OutputOptions, RowForm, RunFiles, VectorKind,
 };
-use embedctl::record::{RowVectors, Rows};
+use embedctl::record::{Numbers, RowVectors, Rows};
 use serde_json::{Value, json};
 
 use crate::rows::{DIMENSIONS, component, id, provenance, rows, schema};
@@ -52,12 +52,11 @@ fn write(path: &Path, dtype: Dtype, rows: Rows) {
         ..OutputOptions::new(Destination::Path(path.to_path_buf()))
     };
     let (names, columns) = (["in".to_owned()].into(), rows.columns.schema());
-    let kind = match rows.vectors {
-        RowVectors::Sparse(_) => VectorKind::Sparse,
-        RowVectors::Multi(_) => VectorKind::Multi,
-        RowVectors::Dense { .. } => VectorKind::Dense,
-        RowVectors::Several(_) => unreachable!("one kind is written"),
+    let is_of = |kind: &VectorKind| {
+        let form = RowForm::of_kind(*kind, rows.dimensions);
+        form.fits(&rows.vectors.parts()[0], rows.len())
     };
+    let kind = VectorKind::ALL.into_iter().find(is_of).unwrap();
     let forms = RowForm::of_kind(kind, rows.dimensions).into();
     let files = RunFiles::new();
     let mut writer =
@@ -174,10 +173,10 @@ fn sparse(row: usize) -> Vec<(u32, f32)> {
 fn postgres_multiplies_the_same_sparse_vectors() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sparse.pgcopy");
-    let mut entries = embedctl_common::vectors::SparseRows::default();
+    let mut entries = Numbers::of_entries();
     (0..COUNT).for_each(|row| entries.push_entries(sparse(row)));
     let rows = Rows {
-        vectors: RowVectors::Sparse(entries),
+        vectors: entries.into(),
         ..rows(0, COUNT)
     };
     write(&path, Dtype::F32, rows);

@@ -5,8 +5,7 @@ use std::path::Path;
 use embedctl::output::{
     self, Destination, Finish, Forms, OutputOptions, RowForm, RunFiles, VectorKind,
 };
-use embedctl::record::{RowVectors, Rows};
-use embedctl_common::vectors::SparseRows;
+use embedctl::record::{Numbers, Rows};
 use serde_json::{Value, json};
 
 use crate::rows::{DIMENSIONS, component, provenance, rows};
@@ -41,10 +40,10 @@ fn read_with(test: &str, python: &Path, name: &str, tokens: bool, script: &str) 
         let terms = (0..DIMENSIONS).map(|term| format!("t{term}")).collect();
         forms = forms.with_terms(&terms);
     }
-    let mut sparse = SparseRows::default();
+    let mut sparse = Numbers::of_entries();
     (0..COUNT).for_each(|row| sparse.push_entries(entries(row)));
     let rows = Rows {
-        vectors: RowVectors::Sparse(sparse),
+        vectors: sparse.into(),
         ..rows(0, COUNT)
     };
     let columns = rows.columns.schema();

@@ -19,7 +19,7 @@ use arrow::datatypes::SchemaRef;
 use embedctl_common::error::{Cause, Error, Place, Result};
 
 pub use embedctl_common::Texts;
-pub use embedctl_common::vectors::{RowVector, RowVectors};
+pub use embedctl_common::vectors::{Numbers, RowParts, RowVector, RowVectors};
 
 /// Where a record was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -319,7 +319,7 @@ impl Rows {
 
     /// The vector of row `index`.
     #[must_use]
-    pub fn vector(&self, index: usize) -> RowVector<'_> {
+    pub fn vector(&self, index: usize) -> RowParts<'_> {
         self.vectors.get(index)
     }
 }

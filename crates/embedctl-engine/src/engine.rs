@@ -5,7 +5,7 @@
 //! device pools; [`embedctl_model::pool`] finishes both.
 
 use embedctl_common::error::Result;
-use embedctl_common::vectors::SparseRows;
+use embedctl_common::vectors::Numbers;
 use embedctl_model::batch::{Batch, BatchLimits, TokenRows};
 
 use crate::{Cosine, EngineInfo, FinishRow};
@@ -39,7 +39,7 @@ pub enum Output<'a> {
     /// The entries of sparse rows.
     Entries {
         /// The rows in the batch's order.
-        rows: &'a SparseRows,
+        rows: &'a Numbers,
         /// Width of a row in full.
         width: usize,
     },
@@ -99,7 +99,7 @@ impl<'a> Output<'a> {
                 &states[start..start + span.len() * width]
             }
             Self::Pooled { rows, width } => &rows[index * width..(index + 1) * width],
-            Self::Entries { rows, .. } => rows.get(index).values,
+            Self::Entries { rows, .. } => rows.get(index).values(),
         }
     }
 }

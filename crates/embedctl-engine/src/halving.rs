@@ -147,7 +147,7 @@ mod tests {
         let mut sizes = Vec::new();
         let expected: Vec<f32> = (0..37).map(|row| row as f32).collect();
         let fitted = limit.run(&plan(37), &mut device(95, &mut sizes)).unwrap();
-        assert_eq!(fitted.vectors.values().concat(), expected);
+        assert_eq!(fitted.vectors.parts()[0].values(), expected);
         assert_eq!(fitted.failed, vec![]);
         assert_eq!(fitted.rows, plan(37).rows);
         // 37 and 18 rows fail; nine fit.
@@ -158,7 +158,7 @@ mod tests {
         // The next batch is cut before it is tried.
         sizes.clear();
         let fitted = limit.run(&plan(20), &mut device(95, &mut sizes)).unwrap();
-        assert_eq!(fitted.vectors.values().concat(), &expected[..20]);
+        assert_eq!(fitted.vectors.parts()[0].values(), &expected[..20]);
         assert_eq!(sizes, [9, 9, 2]);
     }
 

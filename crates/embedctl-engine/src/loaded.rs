@@ -275,7 +275,8 @@ impl LoadedModel {
         let mut vector = self.pooler.no_rows();
         let width = self.model.config.hidden_width;
         self.pooler.add_empty(width, &mut vector);
-        match vector.values().into_iter().all(is_finite) {
+        let is_finite = vector.values().all(is_finite);
+        match is_finite {
             true => Ok(vector),
             false => Err(not_finite_empty()),
         }

@@ -13,7 +13,7 @@ use embedctl_model::batch::{Batch, BatchLimits, BatchPlan, TokenRows};
 use embedctl_model::pool::Pooler;
 use embedctl_model::{ElementType, Model, WeightsKind};
 
-use crate::row_worker::{check_output, finish_row};
+use crate::row_worker::{check_output, finish_rows};
 use crate::{Cosine, Engine, EngineInfo, FinishRow, Provider, Resolved, Worker};
 
 /// The most that a vector may change beside a longer row, in exact arithmetic.
@@ -173,8 +173,8 @@ fn last_row(
     let mut vectors = pooler.no_rows();
     let output = worker.run(&batch)?;
     check_output(&output, &batch, pooler, &model.id)?;
-    finish_row(&output, &batch, last, pooler, &mut vectors);
-    Ok(vectors.get(0).in_full(pooler.width()))
+    finish_rows(&output, &batch, last..last + 1, pooler, &mut vectors);
+    Ok(vectors.get(0).first().in_full(pooler.width()))
 }
 
 /// An engine whose model has been checked for effects of padding.

@@ -1,12 +1,13 @@
 //! One thread's work from a batch plan to finished rows: the engine's worker, pooling, and rows that have no vector; and
 //! which rows a model can run.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{MAX_LENGTH, MODEL_FILE, PROVIDER};
 use embedctl_common::stage::{Clocks, Watch};
-use embedctl_common::vectors::{RowVector, RowVectors};
+use embedctl_common::vectors::{Numbers, RowParts, RowVectors};
 use embedctl_model::batch::{Batch, BatchPlan, TokenRows};
 use embedctl_model::pool::{Pooler, is_finite};
 use embedctl_model::tokenize::SharedRows;
@@ -100,7 +101,7 @@ impl RowWorker {
         let mut finished = self.fitting(plan, rows)?;
         finished.warning = self.limit.warning();
         let mut watch = Watch::start();
-        let all_finite = (finished.vectors.values()).into_iter().all(is_finite);
+        let all_finite = finished.vectors.values().all(is_finite);
         watch.lap(&self.clocks.pool);
         if all_finite {
             return Ok(finished);
@@ -108,7 +109,7 @@ impl RowWorker {
         let numbers = std::mem::take(&mut finished.rows);
         let none = finished.vectors.same();
         let vectors = std::mem::replace(&mut finished.vectors, none);
-        let is_finite = |vector: &RowVector<'_>| vector.values().into_iter().all(is_finite);
+        let is_finite = |vector: &RowParts<'_>| vector.values().all(is_finite);
         for (row, vector) in numbers.into_iter().zip(vectors.iter()) {
             let mut again = Finished::default();
             let mut vector = vector;
@@ -163,9 +164,7 @@ impl RowWorker {
             Some(_) => self.pooler.no_rows_of_parts(),
             None => self.pooler.no_rows(),
         };
-        if let RowVectors::Dense { width, values } = &mut vectors {
-            values.reserve(rows * *width);
-        }
+        vectors.reserve(rows);
         watch.lap(&self.clocks.pool);
         let output = self.worker.run(&self.batch)?;
         watch.lap(&self.clocks.infer);
@@ -176,16 +175,8 @@ impl RowWorker {
                 let states = states(&output, &self.batch, row)?;
                 (self.pooler).add_parts(states, output.width(), parts, &mut vectors);
             }
-        } else if let RowVectors::Dense { values, .. } = &mut vectors {
-            let mut pooled = Vec::new();
-            for row in 0..rows {
-                pool_row(&output, &self.batch, row, &self.pooler, &mut pooled);
-            }
-            self.pooler.finish_rows(pooled, rows, values);
         } else {
-            for row in 0..rows {
-                finish_row(&output, &self.batch, row, &self.pooler, &mut vectors);
-            }
+            finish_rows(&output, &self.batch, 0..rows, &self.pooler, &mut vectors);
         }
         watch.lap(&self.clocks.pool);
         Ok(vectors)
@@ -249,33 +240,36 @@ fn pool_row(output: &Output<'_>, batch: &Batch, row: usize, pooler: &Pooler, out
     }
 }
 
-/// Pools and finishes one row of a checked output; appends its vector to `out`.
-pub(crate) fn finish_row(
+/// Pools and finishes these rows of a checked output; appends them to `out`.
+pub(crate) fn finish_rows(
     output: &Output<'_>,
     batch: &Batch,
-    row: usize,
+    rows: Range<usize>,
     pooler: &Pooler,
     out: &mut RowVectors,
 ) {
-    if let RowVectors::Several(kinds) = out {
-        for (pooler, out) in pooler.kinds().iter().zip(kinds) {
-            finish_row(output, batch, row, pooler, out);
+    for (pooler, out) in pooler.kinds().iter().zip(out.parts_mut()) {
+        if out.row_len().is_none() {
+            rows.clone()
+                .for_each(|row| finish_row(output, batch, row, pooler, out));
+            continue;
         }
-        return;
+        let (count, mut pooled) = (rows.len(), Vec::new());
+        rows.clone()
+            .for_each(|row| pool_row(output, batch, row, pooler, &mut pooled));
+        pooler.finish_rows(pooled, count, out.values_mut());
     }
+}
+
+/// Pools and finishes one row of a checked output; appends its numbers of the pooler's kind to `out`.
+fn finish_row(output: &Output<'_>, batch: &Batch, row: usize, pooler: &Pooler, out: &mut Numbers) {
     let own = output.row(batch, row);
     match output {
         Output::Pooled { .. } => pooler.add_pooled(own, out),
         Output::Entries { rows, .. } => pooler.add_entries(rows.get(row), out),
-        Output::Tokens { .. } | Output::Padded { .. } if pooler.is_multi() => {
-            let ids = (batch.row(row), batch.seen(row));
-            pooler.add_tokens(own, output.width(), ids, out);
-        }
-        Output::Tokens { .. } | Output::Padded { .. } if pooler.weighs() => {
-            pooler.add_weights(own, batch.row(row), out);
-        }
         Output::Tokens { .. } | Output::Padded { .. } => {
-            pooler.add_states(own, output.width(), batch.row(row), out);
+            let ids = (batch.row(row), batch.seen(row));
+            pooler.add_states(own, output.width(), ids, out);
         }
     }
 }

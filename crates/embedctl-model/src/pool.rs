@@ -20,6 +20,7 @@ use crate::Step;
 use crate::multi::MultiKind;
 use crate::sparse::SparseKind;
 use embedctl_common::hash::Hash;
+use embedctl_common::vectors::RowForm;
 use modes::pool_one;
 use modules::{PackedSteps, normalize};
 
@@ -40,6 +41,8 @@ pub struct Pooler {
     multi: Option<MultiKind>,
     /// Where rows have vectors of several kinds, the pooler of each; else empty.
     kinds: Vec<Self>,
+    /// The form of its rows, of the first kind where there are several.
+    form: RowForm,
     steps: PackedSteps,
     /// Widths of the vectors that are cut out of one.
     kept: Vec<usize>,
@@ -69,6 +72,7 @@ impl Pooler {
                     kinds.map(|it| Self::new(it, prompt_tokens)).collect()
                 }
             },
+            form: config.form(),
             steps: config.steps.clone().into(),
             kept: config.vectors().0,
             normalize_last: config.normalize_last,
@@ -100,6 +104,7 @@ impl Pooler {
             sparse,
             multi,
             kinds,
+            form: _, // follows from the others
             steps,
             kept,
             normalize_last,
@@ -136,7 +141,7 @@ impl Pooler {
         if self.terms().is_some() {
             return self.pools && self.kept == [width];
         }
-        if self.is_multi() || self.weighs() {
+        if self.multi.is_some() || self.weighs() {
             return self.pools && self.accepts_pooled(width);
         }
         self.pools && self.accepts_pooled(width * self.rule.modes.len())

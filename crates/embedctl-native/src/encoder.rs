@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use embedctl_common::threads::exhausted;
-use embedctl_common::vectors::{SparseRow, SparseRows};
+use embedctl_common::vectors::{Numbers, RowVector};
 use embedctl_common::{Error, ErrorKind, Result};
 use embedctl_common::{machine, remedies, size, small_file};
 
@@ -253,7 +253,7 @@ impl Encoder {
     pub fn compare_terms_with_exact<'a, T: Send>(
         &self,
         rows: impl Iterator<Item = &'a [u32]> + Send,
-        compare: impl Fn(SparseRow<'_>, SparseRow<'_>) -> T + Sync + Send,
+        compare: impl Fn(RowVector<'_>, RowVector<'_>) -> T + Sync + Send,
     ) -> Result<Vec<T>> {
         let Some(TermHead {
             head,
@@ -335,7 +335,7 @@ impl EncoderWorker {
     ///
     /// # Errors
     /// As [`EncoderWorker::run`].
-    pub fn run_terms(&mut self, rows: Rows<'_>) -> Result<Option<&SparseRows>> {
+    pub fn run_terms(&mut self, rows: Rows<'_>) -> Result<Option<&Numbers>> {
         let Some(terms) = &self.terms else {
             return Ok(None);
         };

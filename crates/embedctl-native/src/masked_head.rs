@@ -18,7 +18,7 @@ use super::scratch::Rows;
 use crate::safetensors::{Checkpoint, Tensor, missing};
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::small_file;
-use embedctl_common::vectors::SparseRows;
+use embedctl_common::vectors::Numbers;
 
 /// Terms whose logits are computed at a time: whole panels of every instruction set.
 const TERMS: usize = 256;
@@ -83,7 +83,7 @@ pub(crate) struct HeadScratch {
     logits: CacheLines,
     tops: Vec<f32>,
     rows: Vec<(Vec<u32>, Vec<f32>)>,
-    terms: SparseRows,
+    terms: Option<Numbers>,
 }
 
 impl HeadNames {
@@ -436,7 +436,7 @@ impl MaskedHead {
         rows: Rows<'_>,
         pooling: TermPooling,
         scratch: &'a mut HeadScratch,
-    ) -> &'a SparseRows {
+    ) -> &'a Numbers {
         let HeadScratch {
             operand,
             transformed,
@@ -510,6 +510,7 @@ impl MaskedHead {
                 }
             }
         }
+        let terms = terms.get_or_insert_with(Numbers::of_entries);
         terms.clear();
         for (indices, values) in entries.iter() {
             terms.push_entries(indices.iter().copied().zip(values.iter().copied()));

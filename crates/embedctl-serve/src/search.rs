@@ -103,7 +103,7 @@ pub(crate) async fn search(
             let (indices, values) = (&indices[..], &values[..]);
             let query = match is_sparse {
                 true => RowVector::of_entries(indices, values),
-                false => RowVector::Dense(values),
+                false => RowVector::of_vector(values),
             };
             let found = corpus(&app)?.nearest(query, most, &cancel);
             found.map_err(|error| ApiError::new(ApiRefusal::Engine, error.to_string()))

@@ -171,7 +171,7 @@ impl Engine for NativeEngine {
             Some(_) => self
                 .encoder
                 .compare_terms_with_exact(present, |ours, exact| {
-                    let (ours, exact): (Vec<f32>, Vec<f32>) = ours.with(&exact).unzip();
+                    let (ours, exact): (Vec<f32>, Vec<f32>) = ours.union(exact).unzip();
                     Cosine::between(&ours, &exact)
                 })?,
             None => self.encoder.compare_with_exact(present, |ours, exact| {

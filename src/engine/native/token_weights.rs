@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use embedctl_common::vectors::SparseRows;
+use embedctl_common::vectors::Numbers;
 use embedctl_native::safetensors::{Checkpoint, missing};
 
 use super::statics::LIMITS;
@@ -59,14 +59,14 @@ impl Engine for TokenWeightsEngine {
     fn worker(&self) -> Result<Box<dyn Worker>> {
         Ok(Box::new(TokenWeightsWorker {
             weights: Arc::clone(&self.weights),
-            rows: SparseRows::default(),
+            rows: Numbers::of_entries(),
         }))
     }
 }
 
 struct TokenWeightsWorker {
     weights: Arc<[f32]>,
-    rows: SparseRows,
+    rows: Numbers,
 }
 
 impl Worker for TokenWeightsWorker {

@@ -1,10 +1,10 @@
 //! The form of a row's numbers: what they are, how wide, and in which columns they stand. The numbers themselves are
-//! [`RowVectors`].
+//! [`RowVectors`], a part for each form.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use super::{MultiRows, RowVectors, SparseRows};
+use super::{Numbers, RowVectors};
 use crate::named::named;
 
 /// Name of the column of vectors, where none is given.
@@ -134,13 +134,19 @@ impl RowForm {
         self.kind().unwrap_or(VectorKind::Dense)
     }
 
-    /// The terms, where sparse vectors stand as maps from terms to weights.
+    /// The terms of sparse vectors.
     #[must_use]
-    pub fn maps(&self) -> Option<&Terms> {
+    pub fn terms(&self) -> Option<&Terms> {
         match self {
-            Self::Sparse(terms) => Some(terms).filter(|terms| terms.names.is_some()),
+            Self::Sparse(terms) => Some(terms),
             Self::Dense(_) | Self::Tokens(_) | Self::Scores(_) => None,
         }
+    }
+
+    /// The same, where the vectors stand as maps from terms to weights.
+    #[must_use]
+    pub fn maps(&self) -> Option<&Terms> {
+        self.terms().filter(|terms| terms.names.is_some())
     }
 
     /// Vectors of `kind`, of this width.
@@ -181,27 +187,18 @@ impl RowForm {
 
     /// No rows of this form.
     #[must_use]
-    pub fn no_rows(&self) -> RowVectors {
+    pub fn no_rows(&self) -> Numbers {
         match self {
-            Self::Dense(_) | Self::Scores(_) => RowVectors::dense(self.width()),
-            Self::Sparse(_) => RowVectors::Sparse(SparseRows::default()),
-            Self::Tokens(width) => RowVectors::Multi(MultiRows::new(*width)),
+            Self::Dense(_) | Self::Scores(_) => Numbers::in_full(self.width(), Vec::new()),
+            Self::Sparse(_) => Numbers::of_entries(),
+            Self::Tokens(width) => Numbers::of_vectors(*width),
         }
     }
 
-    /// Whether `vectors` are `rows` rows of this form.
+    /// Whether `numbers` are `rows` rows of this form.
     #[must_use]
-    pub fn fits(&self, vectors: &RowVectors, rows: usize) -> bool {
-        match (self, vectors) {
-            (Self::Dense(_) | Self::Scores(_), RowVectors::Dense { values, .. }) => {
-                values.len() == rows * self.width()
-            }
-            (Self::Sparse(_), RowVectors::Sparse(entries)) => entries.len() == rows,
-            (Self::Tokens(width), RowVectors::Multi(vectors)) => {
-                vectors.len() == rows && vectors.width() == *width
-            }
-            _ => false,
-        }
+    pub fn fits(&self, numbers: &Numbers, rows: usize) -> bool {
+        numbers.are(rows, &self.no_rows())
     }
 
     /// Whether the direction of a vector tells all: not of scores, nor of sparse vectors, where a cosine hides an entry that is
@@ -358,15 +355,11 @@ impl Forms {
         matches!(&self.all[..], [one] if one.written_as() == VectorKind::Dense)
     }
 
-    /// The column and the width of vectors of `kind`, if a row has these alone.
+    /// The column and the width of its vectors, where there is one column alone.
     #[must_use]
-    pub fn alone(&self, kind: VectorKind) -> Option<(&str, usize)> {
-        match &self.all[..] {
-            [own] if own.kind() == Some(kind) => {
-                self.columns().map(|(_, name, width)| (name, width)).next()
-            }
-            _ => None,
-        }
+    pub fn alone(&self) -> Option<(&str, usize)> {
+        let mut columns = self.columns().map(|(_, name, width)| (name, width));
+        columns.next().filter(|_| columns.next().is_none())
     }
 
     /// Each form, with the names of its columns and the widths of their vectors.
@@ -386,10 +379,7 @@ impl Forms {
     /// No rows of these forms.
     #[must_use]
     pub fn no_rows(&self) -> RowVectors {
-        match &self.all[..] {
-            [one] => one.no_rows(),
-            several => RowVectors::Several(several.iter().map(RowForm::no_rows).collect()),
-        }
+        self.all.iter().map(RowForm::no_rows).collect()
     }
 }
 
@@ -442,13 +432,10 @@ mod tests {
             }
             assert!(!form.fits(&rows, 1), "{form:?}");
         }
-        let cut = RowVectors::in_full(2, vec![1.0, 2.0, 3.0]);
+        let cut = Numbers::in_full(2, vec![1.0, 2.0, 3.0]);
         assert!(!RowForm::Dense(vec![2]).fits(&cut, 1));
         assert!(!RowForm::Dense(vec![2]).fits(&cut, 2));
-        let RowVectors::Several(all) = forms.no_rows() else {
-            panic!("one form of several");
-        };
-        assert_eq!(all.len(), 3);
+        assert_eq!(forms.no_rows().parts().len(), 3);
     }
 
     #[test]

@@ -232,8 +232,8 @@ fn terms_are_those_of_the_native_engine() {
         let mut whole = vec![0.0; terms * rows.len()];
         for (number, row) in whole.chunks_mut(terms).enumerate() {
             let entries = sparse.get(number);
-            for (term, value) in entries.indices.iter().zip(entries.values) {
-                row[*term as usize] = *value;
+            for (term, value) in entries.entries() {
+                row[term as usize] = value;
             }
         }
         let apart = apart(ours, &whole);

@@ -15,9 +15,10 @@ use crate::vectors::{
 };
 use crate::writing::format::OutputFormat;
 use crate::writing::quantize::Dtype;
+use arrow::array::RecordBatch;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::small_file;
-use embedctl_common::vectors::{Forms, RowVector, VectorKind};
+use embedctl_common::vectors::{Forms, RowParts, VectorKind};
 use embedctl_storage::Readable;
 
 /// Rows that are read at a time where all are.
@@ -98,7 +99,7 @@ impl ChosenVectors {
     ///
     /// # Errors
     /// If they cannot be read.
-    pub fn for_each(&mut self, take: &mut dyn FnMut(RowVector<'_>)) -> Result<()> {
+    pub fn for_each(&mut self, take: &mut dyn FnMut(RowParts<'_>)) -> Result<()> {
         let (mut start, end) = (0, self.rows());
         while start < end {
             let next = end.min(start + ROWS_AT_A_TIME);
@@ -127,7 +128,9 @@ fn as_table(
     let path = folder.path().join(format!("{}.parquet", temporary.count));
     temporary.count += 1;
     let mut table: Option<ArrowWriter<File>> = None;
-    let is_read = format.spec().read_columns(source, forms, &mut |batch| {
+    let facts = format.facts();
+    let is_held = (forms.all().iter()).all(|form| facts.holds(form.written_as()));
+    let mut copy = |batch: RecordBatch| {
         let places = places(forms, batch.schema_ref());
         let places = places.ok_or_else(|| no_such_vectors(source.path(), forms))?;
         let mut write = || -> Result<(), ParquetError> {
@@ -142,7 +145,8 @@ fn as_table(
             writer.write(&columns)
         };
         write().map_err(|error| failed(io::Error::other(error)))
-    })?;
+    };
+    let is_read = is_held && format.spec().read_columns(source, forms, &mut copy)?;
     source.bytes.close();
     if !is_read {
         return Err(unreadable(

@@ -7,7 +7,7 @@ use crate::writing::sparse::PARTS;
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, RecordBatch, StructArray};
 use arrow::datatypes::{DataType, Float32Type, Schema, UInt32Type};
 use embedctl_common::error::{Error, Place, Result};
-use embedctl_common::vectors::{Forms, RowForm, RowVectors, SparseRow, Terms, VectorKind};
+use embedctl_common::vectors::{Forms, Numbers, RowForm, RowVector, RowVectors, Terms, VectorKind};
 
 /// Whether a column of this type may hold vectors of that kind.
 fn holds(data: &DataType, kind: VectorKind) -> bool {
@@ -150,20 +150,11 @@ impl<'a> ArrowVectors<'a> {
                 Some(values) => hand(*dtype, values),
                 None => Ok(()),
             },
-            Self::Sparse(parts) => {
-                let full = entries(parts, row, |row| {
-                    in_full(
-                        width,
-                        row.indices.iter().copied(),
-                        row.values.iter().copied(),
-                    )
-                });
-                match full {
-                    Some(Some(values)) => hand(Dtype::F32, &values),
-                    Some(None) => refuse("a sparse vector with an index beyond its width"),
-                    None => Ok(()),
-                }
-            }
+            Self::Sparse(parts) => match entries(parts, row, |row| in_full(width, row.entries())) {
+                Some(Some(values)) => hand(Dtype::F32, &values),
+                Some(None) => refuse("a sparse vector with an index beyond its width"),
+                None => Ok(()),
+            },
             // Such columns are chosen by their form alone.
             Self::Maps(..) => Ok(()),
             Self::OfTokens(lists, vectors, dtype) => {
@@ -179,20 +170,20 @@ impl<'a> ArrowVectors<'a> {
 
     /// Appends the vectors of a row to `out`, which holds `width` numbers of it then, or so wide vectors; `None` where it has
     /// none, or others.
-    fn push(&self, row: usize, width: usize, out: &mut RowVectors) -> Option<()> {
-        match (self, out) {
-            (Self::Lists(vectors, _), RowVectors::Dense { values, .. }) => {
+    fn push(&self, row: usize, width: usize, out: &mut Numbers) -> Option<()> {
+        match self {
+            Self::Lists(vectors, _) => {
                 let vector = vectors.get(row).filter(|it| it.len() == width)?;
-                values.extend(vector);
+                out.values_mut().extend(vector);
             }
-            (Self::Sparse(parts), RowVectors::Sparse(rows)) => entries(parts, row, |own| {
-                let SparseRow { indices, values } = own;
-                let is_whole = indices.len() == values.len()
+            Self::Sparse(parts) => entries(parts, row, |own| {
+                let indices = own.indices()?;
+                let is_whole = indices.len() == own.values().len()
                     && indices.is_sorted_by(|one, next| one < next)
                     && indices.last().is_none_or(|last| (*last as usize) < width);
-                is_whole.then(|| rows.push(own))
+                is_whole.then(|| out.push(own))
             })??,
-            (Self::Maps(maps, terms), RowVectors::Sparse(rows)) => {
+            Self::Maps(maps, terms) => {
                 let entries = maps.is_valid(row).then(|| maps.value(row))?;
                 let names = entries.column(0).as_string_opt::<i32>()?;
                 let values = entries.column(1).as_primitive_opt::<Float32Type>()?;
@@ -205,15 +196,14 @@ impl<'a> ArrowVectors<'a> {
                     && found
                         .last()
                         .is_none_or(|(last, _)| (*last as usize) < width);
-                is_whole.then(|| rows.push_entries(found))?;
+                is_whole.then(|| out.push_entries(found))?;
             }
-            (Self::OfTokens(lists, vectors, _), RowVectors::Multi(rows)) => {
+            Self::OfTokens(lists, vectors, _) => {
                 let own = token_places(lists, row)?.map(|place| vectors.get(place));
                 let own = own.collect::<Option<Vec<&[f32]>>>()?;
                 let is_whole = own.iter().all(|one| one.len() == width);
-                is_whole.then(|| rows.push(&own.concat()))?;
+                is_whole.then(|| out.push_values(&own.concat()))?;
             }
-            _ => return None,
         }
         Some(())
     }
@@ -221,7 +211,7 @@ impl<'a> ArrowVectors<'a> {
 
 /// The vectors of a column that [`column_of`](crate::output::column_of) made; `None` where it holds others.
 #[must_use]
-pub fn rows_of(column: &ArrayRef) -> Option<RowVectors> {
+pub fn rows_of(column: &ArrayRef) -> Option<Numbers> {
     let width = |vector: &DataType| match vector {
         DataType::FixedSizeList(_, width) => usize::try_from(*width).ok(),
         _ => None,
@@ -241,7 +231,7 @@ pub fn rows_of(column: &ArrayRef) -> Option<RowVectors> {
 }
 
 /// What `take` makes of the entries of a row; `None` where it is null, or its parts are none of a sparse vector.
-fn entries<T>(parts: &StructArray, row: usize, take: impl FnOnce(SparseRow<'_>) -> T) -> Option<T> {
+fn entries<T>(parts: &StructArray, row: usize, take: impl FnOnce(RowVector<'_>) -> T) -> Option<T> {
     if parts.is_null(row) {
         return None;
     }
@@ -250,10 +240,9 @@ fn entries<T>(parts: &StructArray, row: usize, take: impl FnOnce(SparseRow<'_>) 
     if indices.null_count() + values.null_count() > 0 {
         return None;
     }
-    Some(take(SparseRow {
-        indices: &indices.as_primitive_opt::<UInt32Type>()?.values()[..],
-        values: &values.as_primitive_opt::<Float32Type>()?.values()[..],
-    }))
+    let indices = indices.as_primitive_opt::<UInt32Type>()?.values();
+    let values = values.as_primitive_opt::<Float32Type>()?.values();
+    Some(take(RowVector::of_entries(indices, values)))
 }
 
 /// The places of a row's vectors among all; `None` where it is null.
@@ -312,7 +301,7 @@ impl<'a> BatchRows<'a> {
     /// The vectors of a row, alone; `None` where it has none, or one of them is not of its form.
     pub(crate) fn get(&self, row: usize) -> Option<RowVectors> {
         let mut out = self.none.same();
-        for (columns, out) in self.forms.iter().zip(out.kinds_mut()) {
+        for (columns, out) in self.forms.iter().zip(out.parts_mut()) {
             for (column, width) in columns {
                 column.push(row, *width, out)?;
             }

@@ -85,7 +85,7 @@ impl ChosenRows for MatrixRows {
                 Self::read(self, run.start..end, &mut room, &mut values)?;
                 run.start = end;
                 for row in values.chunks_exact(self.width) {
-                    take(done, RowVector::Dense(row));
+                    take(done, RowVector::of_vector(row).into());
                     done += 1;
                 }
             }

@@ -135,11 +135,10 @@ impl RecordedColumn {
 /// A sparse vector in full; `None` where it has an index that `width` does not reach, or is wider than any.
 pub(crate) fn in_full(
     width: usize,
-    indices: impl Iterator<Item = u32>,
-    values: impl Iterator<Item = f32>,
+    entries: impl IntoIterator<Item = (u32, f32)>,
 ) -> Option<Vec<f32>> {
     let mut full = vec![0.0; Some(width).filter(|width| *width <= MOST_SPARSE_WIDTH)?];
-    for (index, value) in indices.zip(values) {
+    for (index, value) in entries {
         *full.get_mut(index as usize)? = value;
     }
     Some(full)

@@ -179,10 +179,7 @@ mod tests {
                 offset: 0,
             }],
             refs: vec![RowRef { record, part: 0 }],
-            vectors: RowVectors::Dense {
-                width: 1,
-                values: vec![0.0],
-            },
+            vectors: RowVectors::in_full(1, vec![0.0]),
             dimensions: 1,
             missing: None,
         }

@@ -15,13 +15,13 @@ use super::forms;
 use super::made::KEY;
 use super::options::{OutputOptions, RunOutput, VectorType};
 use super::quantize::{Dtype, Elements, Ranges};
-use crate::record::{RowVectors, Rows};
+use crate::record::Rows;
 use arrow::array::RecordBatch;
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{Schema, SchemaRef};
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::setting::{DTYPE, NORMALIZE};
-use embedctl_common::vectors::{Forms, RowForm, VectorKind};
+use embedctl_common::vectors::{Forms, Numbers, RowForm, VectorKind};
 
 /// Key of a provenance that names the columns of vectors, by which they are told from lists that were kept.
 pub(crate) const VECTOR_COLUMNS: &str = "vector_columns";
@@ -51,6 +51,14 @@ pub(crate) struct VectorColumn {
     /// Elements of a vector as it is written.
     pub width: usize,
     ranges: Option<Ranges>,
+}
+
+/// Vectors as they are written.
+pub(crate) struct EncodedVectors {
+    /// Their elements, column by column.
+    pub columns: Vec<Elements>,
+    /// How many vectors each row has, where that is any number.
+    pub counts: Option<Vec<usize>>,
 }
 
 impl VectorEncoding {
@@ -85,12 +93,12 @@ impl VectorEncoding {
         rows: &mut Rows,
         mut encode: impl FnMut(&Self, &mut Rows) -> Result<T>,
     ) -> Result<Vec<T>> {
-        let kinds = std::mem::take(&mut rows.vectors).into_kinds();
-        if kinds.len() != self.kinds().count() {
-            return Err(Error::internal("rows of more or fewer forms than columns"));
+        let parts = std::mem::take(&mut rows.vectors).into_parts();
+        if parts.len() != self.kinds().count() {
+            return Err(other_forms());
         }
-        let kinds = self.kinds().zip(kinds).map(|(encoding, vectors)| {
-            rows.vectors = vectors;
+        let kinds = self.kinds().zip(parts).map(|(encoding, part)| {
+            rows.vectors = part.into();
             encode(encoding, rows)
         });
         kinds.collect()
@@ -118,7 +126,10 @@ impl VectorEncoding {
         Ok(Self {
             columns: columns.collect::<Result<_>>()?,
             dtype,
-            list: options.resolved_vector_type(nullable),
+            list: match form.written_as().is_one_per_row() {
+                true => options.resolved_vector_type(nullable),
+                false => VectorType::Fixed,
+            },
             form: form.clone(),
             nullable,
             beside: Vec::new(),
@@ -165,10 +176,10 @@ impl VectorEncoding {
     pub fn check_shape(&self, rows: &Rows) -> Result<()> {
         let dimensions = self.columns.iter().map(|it| it.dimensions).sum::<usize>();
         let missing = rows.missing.as_ref().map(NullBuffer::len);
-        let vectors = rows.vectors.kinds();
-        let mut pairs = self.kinds().zip(vectors);
-        let is_whole = vectors.len() == self.kinds().count()
-            && pairs.all(|(own, vectors)| own.form.fits(vectors, rows.len()));
+        let parts = rows.vectors.parts();
+        let mut pairs = self.kinds().zip(parts);
+        let is_whole = parts.len() == self.kinds().count()
+            && pairs.all(|(own, part)| own.form.fits(part, rows.len()));
         if rows.dimensions == dimensions
             && is_whole
             && rows.columns.num_rows() == rows.len()
@@ -188,22 +199,25 @@ impl VectorEncoding {
         )))
     }
 
-    /// The vectors of some rows, column by column; leaves none in `rows`.
+    /// The vectors of some rows, which are given in full; leaves none in `rows`.
     ///
     /// # Errors
     /// If a value is beyond what float16 holds: no vector holds infinity.
-    pub fn encode(&self, rows: &mut Rows) -> Result<Vec<Elements>> {
-        let RowVectors::Dense { values: all, .. } = std::mem::take(&mut rows.vectors) else {
-            return Err(Error::internal("sparse vectors for those in full"));
-        };
+    pub fn encode(&self, rows: &mut Rows) -> Result<EncodedVectors> {
+        let all = taken(rows)?;
         if self.dtype == Dtype::F16 {
-            let beyond = |value: &f32| f16::from_f32(*value).is_infinite();
-            if let Some(index) = all.iter().position(beyond) {
-                return Err(beyond_f16(rows, index / rows.dimensions, all[index]));
+            let beyond = |value: &&f32| f16::from_f32(**value).is_infinite();
+            for (row, vectors) in all.iter().enumerate() {
+                if let Some(value) = vectors.values().iter().find(beyond) {
+                    return Err(beyond_f16(rows, row, *value));
+                }
             }
         }
+        let counts = all.counts().map(Iterator::collect);
+        let all = all.into_values();
         if let [column] = &self.columns[..] {
-            return Ok(vec![column.elements(all, self.dtype)]);
+            let columns = vec![column.elements(all, self.dtype)];
+            return Ok(EncodedVectors { columns, counts });
         }
         let mut start = 0;
         let columns = self.columns.iter().map(|column| {
@@ -213,7 +227,8 @@ impl VectorEncoding {
             let values = of_rows.flat_map(|row| &row[part.clone()]).copied();
             column.elements(values.collect(), self.dtype)
         });
-        Ok(columns.collect())
+        let columns = columns.collect();
+        Ok(EncodedVectors { columns, counts })
     }
 
     /// Adds to a run's provenance how its vectors were written.
@@ -249,6 +264,19 @@ impl VectorColumn {
     fn elements(&self, values: Vec<f32>, dtype: Dtype) -> Elements {
         Elements::new(values, self.dimensions, dtype, self.ranges.as_ref())
     }
+}
+
+/// The numbers of some rows, which are of one form; leaves none in `rows`.
+///
+/// # Errors
+/// If they are of several.
+pub(crate) fn taken(rows: &mut Rows) -> Result<Numbers> {
+    let numbers = std::mem::take(&mut rows.vectors).into_one();
+    numbers.ok_or_else(other_forms)
+}
+
+fn other_forms() -> Error {
+    Error::internal("rows of more or fewer forms than columns")
 }
 
 fn beyond_f16(rows: &Rows, row: usize, value: f32) -> Error {

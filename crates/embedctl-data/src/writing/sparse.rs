@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use arrow::error::ArrowError;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::WINDOW;
-use embedctl_common::vectors::{SparseRow, SparseRows};
+use embedctl_common::vectors::{Numbers, RowForm, RowVector};
 
 /// The parts of a structure, by their names.
 pub(crate) const PARTS: [&str; 2] = ["indices", "values"];
@@ -37,7 +37,7 @@ fn parts() -> Fields {
 }
 
 /// The entries of a map.
-pub(crate) fn map_entries() -> FieldRef {
+fn map_entries() -> FieldRef {
     let parts = Fields::from(vec![
         Field::new("key", DataType::Utf8, false),
         Field::new("value", DataType::Float32, false),
@@ -46,6 +46,12 @@ pub(crate) fn map_entries() -> FieldRef {
 }
 
 impl SparseColumn {
+    /// That of rows of `form`; `None` where their vectors are not sparse.
+    pub fn of(form: &RowForm) -> Option<Self> {
+        let terms = form.terms()?.names().cloned();
+        Some(Self { terms })
+    }
+
     /// Its type.
     pub fn data_type(&self) -> DataType {
         match self.terms {
@@ -63,9 +69,11 @@ impl SparseColumn {
     /// The vectors as a column; those that `nulls` marks are null.
     ///
     /// # Errors
-    /// If there are more entries than Arrow counts.
-    pub fn array(&self, rows: SparseRows, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
-        let (indices, values, ends) = rows.into_parts();
+    /// If there are more entries than Arrow counts, or vectors are given in full.
+    pub fn array(&self, rows: Numbers, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+        let entries = rows.into_entries();
+        let (indices, values, ends) =
+            entries.ok_or_else(|| Error::internal("vectors in full for sparse ones"))?;
         let failed =
             |error: ArrowError| Error::internal(format!("sparse vectors as a column: {error}"));
         if i32::try_from(values.len()).is_err() {
@@ -108,7 +116,7 @@ impl SparseColumn {
     ///
     /// # Errors
     /// If a term is unknown.
-    pub fn push_json(&self, row: SparseRow<'_>, out: &mut Vec<u8>) -> Result<()> {
+    pub fn push_json(&self, row: RowVector<'_>, out: &mut Vec<u8>) -> Result<()> {
         let comma = |place: usize, out: &mut Vec<u8>| {
             if place > 0 {
                 out.push(b',');
@@ -126,14 +134,14 @@ impl SparseColumn {
             return Ok(());
         }
         out.extend_from_slice(b"{\"indices\":[");
-        for (place, index) in row.indices.iter().enumerate() {
+        for (place, (index, _)) in row.entries().enumerate() {
             comma(place, out);
-            push(out, index);
+            push(out, &index);
         }
         out.extend_from_slice(b"],\"values\":[");
-        for (place, value) in row.values.iter().enumerate() {
+        for (place, (_, value)) in row.entries().enumerate() {
             comma(place, out);
-            push(out, value);
+            push(out, &value);
         }
         out.extend_from_slice(b"]}");
         Ok(())

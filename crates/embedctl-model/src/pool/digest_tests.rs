@@ -59,6 +59,7 @@ fn every_way_to_a_vector_has_a_digest_of_its_own() {
         pools: true,
         token_steps: Vec::new().into(),
         kinds: Vec::new(),
+        form: RowForm::Dense(vec![2]),
         scores: false,
         sparse: None,
         multi: None,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use embedctl_common::vectors::{SparseRow, SparseRows};
+use embedctl_common::vectors::Numbers;
 use embedctl_native::kernels::TermPooling;
 
 pub use crate::layers::AutoEncoder;
@@ -24,9 +24,14 @@ pub struct SparseKind {
 impl SparseKind {
     /// Appends the entries of a row, the most that are kept. If asked, the whole row is scaled to length 1 before. An entry
     /// that is NaN or infinite stays.
-    pub(crate) fn finish(&self, row: SparseRow<'_>, normalize: bool, out: &mut SparseRows) {
+    pub(crate) fn finish(
+        &self,
+        entries: impl IntoIterator<Item = (u32, f32)>,
+        normalize: bool,
+        out: &mut Numbers,
+    ) {
         let most = self.most.unwrap_or(usize::MAX);
-        let not_zero = row.entries().filter(|(_, value)| *value != 0.0);
+        let not_zero = entries.into_iter().filter(|(_, value)| *value != 0.0);
         let mut entries: Vec<(u32, f32)> = not_zero.collect();
         if normalize {
             let norm = entries.iter().map(|(_, value)| value * value).sum::<f32>();
@@ -46,7 +51,7 @@ impl SparseKind {
 impl SparseKind {
     /// Appends the row of these tokens, which have these weights, where the greatest weight of a token counts. A weight that
     /// is NaN or infinite stays.
-    pub(crate) fn weigh(&self, ids: &[u32], weights: &[f32], out: &mut SparseRows) {
+    pub(crate) fn weigh(&self, ids: &[u32], weights: &[f32], out: &mut Numbers) {
         let mut terms = BTreeMap::new();
         let has_none = |id: &u32| {
             self.weighed
@@ -59,9 +64,7 @@ impl SparseKind {
                 *most = *weight;
             }
         }
-        let (indices, values): (Vec<u32>, Vec<f32>) = terms.into_iter().unzip();
-        let (indices, values) = (&indices[..], &values[..]);
-        self.finish(SparseRow { indices, values }, false, out);
+        self.finish(terms, false, out);
     }
 }
 
@@ -75,27 +78,24 @@ mod tests {
             weighed: Some([0, 2].into()),
             ..SparseKind::default()
         };
-        let mut out = SparseRows::default();
+        let mut out = Numbers::of_entries();
         kind.weigh(
             &[0, 9, 5, 9, 7, 2],
             &[9.0, 0.5, 0.25, 0.75, 0.0, 9.0],
             &mut out,
         );
-        assert_eq!(out.get(0).indices, [5, 9]);
-        assert_eq!(out.get(0).values, [0.25, 0.75]);
+        assert_eq!(out.get(0).indices(), Some(&[5, 9][..]));
+        assert_eq!(out.get(0).values(), [0.25, 0.75]);
         // The engine tells such a row.
         kind.weigh(&[9, 9], &[f32::NAN, 1.0], &mut out);
-        assert!(out.get(1).values[0].is_nan());
+        assert!(out.get(1).values()[0].is_nan());
         kind.weigh(&[9, 9], &[1.0, f32::NAN], &mut out);
-        assert!(out.get(2).values[0].is_nan());
+        assert!(out.get(2).values()[0].is_nan());
     }
 
     #[test]
     fn the_entries_of_the_greatest_magnitude_stay_in_order() {
-        let row = SparseRow {
-            indices: &[1, 4, 5, 8, 9],
-            values: &[0.5, -3.0, 0.0, 1.0, 1.0],
-        };
+        let row = [(1, 0.5), (4, -3.0), (5, 0.0), (8, 1.0), (9, 1.0)];
         for (most, kept) in [
             (None, &[1, 4, 8, 9][..]),
             (Some(2), &[4, 8]),
@@ -106,24 +106,21 @@ mod tests {
                 most,
                 ..SparseKind::default()
             };
-            let mut out = SparseRows::default();
+            let mut out = Numbers::of_entries();
             kind.finish(row, false, &mut out);
-            assert_eq!(out.get(0).indices, kept, "{most:?}");
+            assert_eq!(out.get(0).indices(), Some(kept), "{most:?}");
         }
-        let mut out = SparseRows::default();
-        let row = SparseRow {
-            indices: &[3, 7],
-            values: &[3.0, 4.0],
-        };
+        let mut out = Numbers::of_entries();
+        let row = [(3, 3.0), (7, 4.0)];
         SparseKind::default().finish(row, true, &mut out);
-        assert_eq!(out.get(0).values, [0.6, 0.8]);
+        assert_eq!(out.get(0).values(), [0.6, 0.8]);
         // The length is that of all entries, as Normalize runs before the reference cuts.
         let one = SparseKind {
             most: Some(1),
             ..SparseKind::default()
         };
         one.finish(row, true, &mut out);
-        assert_eq!(out.get(1).indices, [7]);
-        assert_eq!(out.get(1).values, [0.8]);
+        assert_eq!(out.get(1).indices(), Some(&[7][..]));
+        assert_eq!(out.get(1).values(), [0.8]);
     }
 }

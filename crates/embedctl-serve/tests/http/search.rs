@@ -67,7 +67,7 @@ impl ServedCorpus for FakeCorpus {
         most: usize,
         cancel: &CancelToken,
     ) -> Result<Vec<CorpusRow>> {
-        let width = query.sparse().map_or(0, |row| row.indices[3] + 1);
+        let width = query.indices().map_or(0, |indices| indices[3] + 1);
         let query = query.in_full(width as usize);
         let length = query[0] as usize;
         self.change(|state| {

@@ -10,7 +10,7 @@ use embedctl::error::Error;
 use embedctl::input::RecordReader;
 use embedctl::model::ModelOptions;
 use embedctl::output::{self, OutputFormat, RunFiles};
-use embedctl::record::RowVectors;
+use embedctl::record::Numbers;
 use embedctl::search::{self, Corpus, Hit, QueryModel};
 use embedctl::setting::OUTPUT;
 use embedctl::storage::{Location, Storage};
@@ -32,7 +32,7 @@ const LEAST_SHOWN: usize = 20;
 struct Queries {
     ids: Vec<String>,
     texts: Vec<String>,
-    vectors: RowVectors,
+    vectors: Numbers,
     /// The row that is the query.
     row: Option<u64>,
 }
@@ -354,7 +354,7 @@ pub(super) fn embed(
     model: &mut QueryModel,
     texts: &[String],
     printer: &Printer,
-) -> Result<RowVectors, CommandFailure> {
+) -> Result<Numbers, CommandFailure> {
     let found = model.embed(texts)?;
     if found.truncated > 0 {
         printer.warning(format!(

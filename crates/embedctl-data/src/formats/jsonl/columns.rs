@@ -2,34 +2,30 @@
 
 use crate::json_values as json;
 use crate::record::Rows;
-use crate::writing::encoding::VectorEncoding;
+use crate::writing::encoding::{EncodedVectors, VectorEncoding, taken};
 use crate::writing::quantize::Elements;
 use crate::writing::sparse::SparseColumn;
 use embedctl_common::error::Result;
-use embedctl_common::vectors::SparseRows;
+use embedctl_common::vectors::Numbers;
 
 /// Vectors of one kind, ready to be written row by row.
 pub(super) enum JsonVectors {
-    /// In full: each field's name, the width of its vectors, and their elements.
-    Dense {
+    /// In full.
+    Full {
+        /// Each field's name, the width of its vectors, and their elements.
         fields: Vec<(Vec<u8>, usize, Elements)>,
         /// Whether a row has one number, which is no list.
         is_single: bool,
+        /// How many vectors each row has, where that is any number.
+        counts: Option<Vec<usize>>,
+        /// The first vector of the next row, where they are counted.
+        next: usize,
     },
-    /// Sparse.
-    Sparse {
+    /// Those entries that are not zero.
+    Entries {
         key: Vec<u8>,
         form: SparseColumn,
-        entries: SparseRows,
-    },
-    /// A vector for each token.
-    Tokens {
-        key: Vec<u8>,
-        width: usize,
-        elements: Elements,
-        lengths: Vec<usize>,
-        /// The first vector of the next row.
-        next: usize,
+        rows: Numbers,
     },
 }
 
@@ -54,28 +50,24 @@ impl JsonVectors {
     pub(super) fn of(encoding: &VectorEncoding, rows: &mut Rows) -> Result<Self> {
         let columns = encoding.columns();
         if let Some(form) = encoding.sparse() {
-            return Ok(Self::Sparse {
+            return Ok(Self::Entries {
                 key: json::key(&columns[0].name),
                 form,
-                entries: encoding.entries(rows)?,
+                rows: taken(rows)?,
             });
         }
-        if encoding.has_lengths() {
-            let (elements, lengths) = encoding.encode_tokens(rows)?;
-            return Ok(Self::Tokens {
-                key: json::key(&columns[0].name),
-                width: columns[0].width,
-                elements,
-                lengths,
-                next: 0,
-            });
-        }
-        let encoded = columns.iter().zip(encoding.encode(rows)?);
+        let EncodedVectors {
+            columns: encoded,
+            counts,
+        } = encoding.encode(rows)?;
+        let fields = columns.iter().zip(encoded);
         let fields =
-            encoded.map(|(column, elements)| (json::key(&column.name), column.width, elements));
-        Ok(Self::Dense {
+            fields.map(|(column, elements)| (json::key(&column.name), column.width, elements));
+        Ok(Self::Full {
             fields: fields.collect(),
             is_single: encoding.is_single(),
+            counts,
+            next: 0,
         })
     }
 
@@ -85,36 +77,29 @@ impl JsonVectors {
     /// If a term is unknown.
     pub(super) fn write(&mut self, row: usize, is_missing: bool, out: &mut Vec<u8>) -> Result<()> {
         match self {
-            Self::Dense { fields, is_single } => {
+            Self::Full {
+                fields,
+                is_single,
+                counts,
+                next,
+            } => {
+                let own = counts.as_ref().map(|counts| *next..*next + counts[row]);
+                *next = own.as_ref().map_or(0, |own| own.end);
                 for (key, width, elements) in fields {
                     begin_field(key, out);
-                    match is_missing {
-                        true => out.extend_from_slice(b"null"),
-                        false if *is_single => elements.push_number(row, out),
-                        false => elements.push_json(row, *width, out),
+                    match &own {
+                        _ if is_missing => out.extend_from_slice(b"null"),
+                        Some(own) => push_vectors(elements, own.clone(), *width, out),
+                        None if *is_single => elements.push_number(row, out),
+                        None => elements.push_json(row, *width, out),
                     }
                 }
             }
-            Self::Sparse { key, form, entries } => {
+            Self::Entries { key, form, rows } => {
                 begin_field(key, out);
                 match is_missing {
                     true => out.extend_from_slice(b"null"),
-                    false => form.push_json(entries.get(row), out)?,
-                }
-            }
-            Self::Tokens {
-                key,
-                width,
-                elements,
-                lengths,
-                next,
-            } => {
-                begin_field(key, out);
-                let own = *next..*next + lengths[row];
-                *next = own.end;
-                match is_missing {
-                    true => out.extend_from_slice(b"null"),
-                    false => push_vectors(elements, own, *width, out),
+                    false => form.push_json(rows.get(row), out)?,
                 }
             }
         }

@@ -13,11 +13,11 @@ use crate::vectors::{
 };
 use crate::writing::format::Compression;
 use crate::writing::quantize::Dtype;
-use crate::writing::sparse::{PARTS, map_entries};
+use crate::writing::sparse::SparseColumn;
 use arrow::datatypes::{DataType, Field, Fields, Schema};
 use arrow::json::ReaderBuilder;
 use embedctl_common::error::{Error, Place, Result};
-use embedctl_common::vectors::{Forms, VectorKind};
+use embedctl_common::vectors::Forms;
 use embedctl_storage::Readable;
 
 /// A line that is longer holds no vector of any model.
@@ -70,7 +70,7 @@ pub(super) fn read(
                 let number = serde_json::from_str::<f32>(value.get()).ok();
                 number.filter(|_| own.is_some()).map(|number| vec![number])
             };
-            if kind == Some(VectorKind::Multi) {
+            if kind.is_some_and(|kind| !kind.is_one_per_row()) {
                 let vectors = serde_json::from_str::<Option<Vec<Vec<f32>>>>(value.get());
                 let vectors = vectors.map_err(|error| {
                     let reason = format!("line {line_number} has no list of vectors: {error}");
@@ -101,14 +101,12 @@ pub(super) fn read(
                     .with_remedy("write it again, or make the vector null as a whole"));
             }
             let list = list.as_ref().and_then(whole);
-            let sparse = || {
-                let is_sparse = kind == Some(VectorKind::Sparse);
-                let parts = is_sparse.then(|| serde_json::from_str(value.get()).ok());
-                let SparseParts { indices, values } = parts??;
-                let width = recorded.width(column);
-                in_full(width, indices.into_iter(), values.into_iter())
+            let entries = || {
+                let width = own?.width?;
+                let SparseParts { indices, values } = serde_json::from_str(value.get()).ok()?;
+                in_full(width, indices.into_iter().zip(values))
             };
-            let list = list.or_else(sparse);
+            let list = list.or_else(entries);
             let Some(values) = list.or_else(number) else {
                 continue;
             };
@@ -132,14 +130,10 @@ pub(super) fn batches(
 ) -> Result<()> {
     let list = |item: DataType| DataType::List(Arc::new(Field::new_list_field(item, false)));
     let fields = forms.columns().map(|(form, name, _)| {
-        let column = match form.written_as() {
-            _ if form.maps().is_some() => DataType::Map(map_entries(), false),
-            VectorKind::Dense => list(DataType::Float32),
-            VectorKind::Sparse => DataType::Struct(Fields::from(vec![
-                Field::new(PARTS[0], list(DataType::UInt32), false),
-                Field::new(PARTS[1], list(DataType::Float32), false),
-            ])),
-            VectorKind::Multi => list(list(DataType::Float32)),
+        let column = match SparseColumn::of(form) {
+            Some(sparse) => sparse.data_type(),
+            None if form.written_as().is_one_per_row() => list(DataType::Float32),
+            None => list(list(DataType::Float32)),
         };
         Field::new(name, column, true)
     });

@@ -17,15 +17,14 @@ use crate::vectors::{
     CUT, StoredVector, TakeBatch, TakeVector, array, failed, in_full, in_order, no_such_vectors,
     unreadable,
 };
-use crate::writing::encoding::VectorEncoding;
+use crate::writing::encoding::{VectorEncoding, column_of, taken};
 use crate::writing::npy::{HEADER, header};
 use crate::writing::quantize::Dtype;
-use crate::writing::sparse::SparseColumn;
 use crate::writing::target::Target;
 use crate::writing::writer::{Finish, VectorWriter};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::hash::Hash;
-use embedctl_common::vectors::{Forms, SparseRow, SparseRows, VectorKind};
+use embedctl_common::vectors::{Forms, Numbers};
 use embedctl_storage::Readable;
 
 /// The arrays of an archive, in their order.
@@ -220,16 +219,18 @@ impl VectorWriter for NpzWriter {
     fn write(&mut self, mut rows: Rows) -> Result<()> {
         self.encoding.check_shape(&rows)?;
         self.rows.write(&rows)?;
-        let entries = self.encoding.entries(&mut rows)?;
+        let rows = taken(&mut rows)?;
+        let entries = rows.entries();
+        let (indices, values, ends) =
+            entries.ok_or_else(|| Error::internal("vectors in full for sparse ones"))?;
         let bytes =
             |numbers: &mut dyn Iterator<Item = [u8; 4]>| -> Vec<u8> { numbers.flatten().collect() };
         // scipy's indices are int32.
-        let indices = bytes(&mut entries.indices().iter().map(|it| it.to_le_bytes()));
-        let values = bytes(&mut entries.values().iter().map(|it| it.to_le_bytes()));
+        let indices = bytes(&mut indices.iter().map(|it| it.to_le_bytes()));
+        let values = bytes(&mut values.iter().map(|it| it.to_le_bytes()));
         let before = self.entries;
-        self.entries += entries.values().len() as u64;
-        let ends = entries.ends().iter();
-        let ends: Vec<u8> = ends
+        self.entries += rows.values().len() as u64;
+        let ends: Vec<u8> = (ends.iter())
             .flat_map(|&end| (before + end as u64).to_le_bytes())
             .collect();
         let gathered = (self.indices.add(&indices))
@@ -273,10 +274,9 @@ impl VectorWriter for NpzWriter {
 /// Hands every row of an archive that embedctl wrote to `take`, in full.
 pub(super) fn read(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
     let mut number = 0;
-    for_each_row(file, &mut |width, row| {
-        let (indices, values) = (row.indices.iter(), row.values.iter());
+    for_each_row(file, &mut |width, entries| {
         number += 1;
-        let full = in_full(width, indices.copied(), values.copied());
+        let full = in_full(width, entries);
         take(StoredVector {
             column: "",
             row: number - 1,
@@ -286,22 +286,22 @@ pub(super) fn read(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
     })
 }
 
-/// The rows of an archive as a column, batch by batch; `false` where other vectors than sparse ones are wanted.
+/// The rows of an archive as a column, batch by batch; `false` where several columns are wanted.
 pub(super) fn batches(file: &Readable, wanted: &Forms, take: &mut TakeBatch<'_>) -> Result<bool> {
-    let Some((name, width)) = wanted.alone(VectorKind::Sparse) else {
+    let Some((name, width)) = wanted.alone() else {
         return Ok(false);
     };
-    let column = SparseColumn { terms: None };
-    let mut rows = SparseRows::default();
-    let mut hand_over = |rows: &mut SparseRows| {
-        let array = column.array(std::mem::take(rows), None)?;
+    let mut rows = wanted.first().no_rows();
+    let mut hand_over = |rows: &mut Numbers| {
+        let none = rows.same();
+        let array = column_of(std::mem::replace(rows, none))?;
         take(batch_of(name, array)?)
     };
-    for_each_row(file, &mut |found, row| {
+    for_each_row(file, &mut |found, entries| {
         if found != width {
             return Err(no_such_vectors(file.path(), wanted));
         }
-        rows.push(row);
+        rows.push_entries(entries);
         if rows.len() == BATCH_ROWS {
             hand_over(&mut rows)?;
         }
@@ -314,10 +314,10 @@ fn damaged(file: &Readable, reason: &str) -> Error {
     unreadable(file.path(), reason).with_remedy(CUT)
 }
 
-/// Hands over the width of the matrix with each row.
+/// Hands over the entries of each row, and the width of the matrix.
 fn for_each_row(
     file: &Readable,
-    take: &mut dyn FnMut(usize, SparseRow<'_>) -> Result<()>,
+    take: &mut dyn FnMut(usize, Vec<(u32, f32)>) -> Result<()>,
 ) -> Result<()> {
     let own = |wanted: &str| -> Result<(Box<dyn Read>, u64)> { member(file, wanted) };
     let (mut shape, _) = own("shape")?;
@@ -338,14 +338,13 @@ fn for_each_row(
         let count = end.checked_sub(before).filter(|count| *count <= MOST_ROW);
         let count = count.ok_or_else(|| damaged(file, "its rows do not follow one another"))?;
         before = end;
-        let (mut own, mut values) = (Vec::new(), Vec::new());
+        let mut entries = Vec::new();
         for _ in 0..count {
             let failed = |error| failed(file, error);
-            own.push(u32::from_le_bytes(array(&mut indices).map_err(failed)?));
-            values.push(f32::from_le_bytes(array(&mut data).map_err(failed)?));
+            let index = u32::from_le_bytes(array(&mut indices).map_err(failed)?);
+            entries.push((index, f32::from_le_bytes(array(&mut data).map_err(failed)?)));
         }
-        let (indices, values) = (&own[..], &values[..]);
-        take(width, SparseRow { indices, values })?;
+        take(width, entries)?;
     }
     Ok(())
 }

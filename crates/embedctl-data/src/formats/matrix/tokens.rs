@@ -9,30 +9,30 @@ use crate::writing::npy::{HEADER, is_lengths};
 use crate::writing::sidecar::LENGTHS;
 use arrow::array::ArrayRef;
 use embedctl_common::error::{Error, Result};
-use embedctl_common::vectors::{Forms, MultiRows, RowVectors, VectorKind};
+use embedctl_common::vectors::{Forms, Numbers};
 use embedctl_storage::Readable;
 
-/// The rows as a column, batch by batch. `false` where other vectors than those of tokens are wanted, or no file of lengths
-/// stands beside the matrix.
+/// The rows as a column, batch by batch. `false` where several columns are wanted, or no file of lengths stands beside the
+/// matrix.
 pub(super) fn batches(
     file: &Readable,
     kind: MatrixOutput,
     wanted: &Forms,
     take: &mut TakeBatch<'_>,
 ) -> Result<bool> {
-    let Some((name, width)) = wanted.alone(VectorKind::Multi) else {
+    let Some((name, width)) = wanted.alone() else {
         return Ok(false);
     };
     let Some(beside) = file.bytes.beside(LENGTHS)? else {
         return Ok(false);
     };
     let mut lengths = lengths(&beside)?;
-    let (mut rows, mut row) = (MultiRows::new(width), Vec::new());
+    let (mut rows, mut row) = (wanted.first().no_rows(), Vec::new());
     let mut left = lengths.next().transpose()?;
     // Rows without a token have no vector that would end them.
-    let mut complete = |rows: &mut MultiRows, row: &mut Vec<f32>, left: &mut Option<u64>| {
+    let mut complete = |rows: &mut Numbers, row: &mut Vec<f32>, left: &mut Option<u64>| {
         while *left == Some(0) {
-            rows.push(row);
+            rows.push_values(row);
             row.clear();
             *left = lengths.next().transpose()?;
             if rows.len() == BATCH_ROWS {
@@ -88,7 +88,7 @@ fn lengths(file: &Readable) -> Result<impl Iterator<Item = Result<u64>> + use<>>
 }
 
 /// The rows as a column; none are left.
-fn column(rows: &mut MultiRows) -> Result<ArrayRef> {
-    let none = MultiRows::new(rows.width());
-    column_of(RowVectors::Multi(std::mem::replace(rows, none)))
+fn column(rows: &mut Numbers) -> Result<ArrayRef> {
+    let none = rows.same();
+    column_of(std::mem::replace(rows, none))
 }

@@ -201,18 +201,15 @@ impl MatrixWriter {
 impl VectorWriter for MatrixWriter {
     fn write(&mut self, mut rows: Rows) -> Result<()> {
         self.encoding.check_shape(&rows)?;
-        let count = rows.len();
-        let (encoded, count) = match &mut self.lengths {
-            Some(lengths) => {
-                let (vectors, of_rows) = self.encoding.encode_tokens(&mut rows)?;
-                lengths.write(&of_rows)?;
-                (vec![vectors], of_rows.iter().sum())
-            }
-            None => (self.encoding.encode(&mut rows)?, count),
-        };
+        let mut count = rows.len();
+        let encoded = self.encoding.encode(&mut rows)?;
+        if let (Some(lengths), Some(counts)) = (&mut self.lengths, &encoded.counts) {
+            lengths.write(counts)?;
+            count = counts.iter().sum();
+        }
         self.vectors += count as u64;
         self.rows.write(&rows)?;
-        for elements in encoded {
+        for elements in encoded.columns {
             let values = elements.into_little_endian();
             self.values.add(&values);
             self.append(&values)?;

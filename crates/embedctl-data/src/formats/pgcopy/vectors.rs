@@ -175,8 +175,7 @@ fn sparse(head: &[u8; 4], rest: &[u8]) -> Option<Vec<f32>> {
     let indices = indices.iter().map(|index| u32::from_be_bytes(*index));
     in_full(
         number(*head)?,
-        indices,
-        floats(values, f32::from_be_bytes).into_iter(),
+        indices.zip(floats(values, f32::from_be_bytes)),
     )
 }
 

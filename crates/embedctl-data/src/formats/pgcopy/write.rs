@@ -9,7 +9,7 @@ use std::io::Write;
 
 use super::fields::{Fields, leave_out, sql_type};
 use crate::record::Rows;
-use crate::writing::encoding::{VectorColumn, VectorEncoding};
+use crate::writing::encoding::{VectorColumn, VectorEncoding, taken};
 use crate::writing::quantize::{Dtype, Elements};
 use crate::writing::target::Target;
 use crate::writing::writer::{Finish, VectorWriter};
@@ -17,7 +17,7 @@ use arrow::datatypes::Schema;
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::hash::Hash;
 use embedctl_common::setting::{DIMENSIONS, MAX_ACTIVE_DIMS};
-use embedctl_common::vectors::SparseRow;
+use embedctl_common::vectors::RowVector;
 
 /// Signature, flags, length of an extension.
 const HEADER: &[u8; 19] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
@@ -111,12 +111,12 @@ impl VectorWriter for PgcopyWriter {
         }
         self.declare(rows.columns.schema_ref())?;
         let sparse = match self.encoding.sparse() {
-            Some(_) => Some(self.encoding.entries(&mut rows)?),
+            Some(_) => Some(taken(&mut rows)?),
             None => None,
         };
         let vectors = match sparse {
             Some(_) => Vec::new(),
-            None => self.encoding.encode(&mut rows)?,
+            None => self.encoding.encode(&mut rows)?.columns,
         };
         let mut fields = Fields::new(&rows.columns)?;
         let count = rows.columns.num_columns() + self.encoding.columns().len();
@@ -141,13 +141,13 @@ impl VectorWriter for PgcopyWriter {
             if let Some(entries) = &sparse {
                 let dimensions = self.encoding.columns()[0].dimensions;
                 let entries = entries.get(row);
-                if entries.indices.len() > MOST_ENTRIES {
+                if entries.values().len() > MOST_ENTRIES {
                     let record = rows.refs[row].record + 1;
                     return Err(Error::input(
                         Place::file(format!("record {record}")),
                         format!(
                             "its sparse vector has {} entries, but pgvector's have {MOST_ENTRIES} at most",
-                            entries.indices.len()
+                            entries.values().len()
                         ),
                     )
                     .with_remedy(format!("keep fewer with {MAX_ACTIVE_DIMS}")));
@@ -176,17 +176,17 @@ impl VectorWriter for PgcopyWriter {
 }
 
 /// A field that is a `sparsevec`.
-fn push_sparse(dimensions: usize, row: SparseRow<'_>, out: &mut Vec<u8>) {
+fn push_sparse(dimensions: usize, row: RowVector<'_>, out: &mut Vec<u8>) {
     let number =
         |count: usize| i32::try_from(count).expect("a vocabulary has fewer than 2^31 terms");
-    let bytes = 12 + 8 * row.indices.len();
-    for count in [bytes, dimensions, row.indices.len(), 0] {
+    let entries = row.values().len();
+    for count in [12 + 8 * entries, dimensions, entries, 0] {
         out.extend(number(count).to_be_bytes());
     }
-    for &index in row.indices {
+    for (index, _) in row.entries() {
         out.extend(number(index as usize).to_be_bytes());
     }
-    for value in row.values {
+    for value in row.values() {
         out.extend(value.to_be_bytes());
     }
 }

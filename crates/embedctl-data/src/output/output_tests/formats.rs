@@ -19,7 +19,7 @@ use arrow::array::{Array, RecordBatch, RecordBatchOptions};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, Schema};
 use embedctl_common::error::ErrorKind;
-use embedctl_common::vectors::MultiRows;
+use embedctl_common::vectors::Numbers;
 use embedctl_storage::Readable;
 
 const JSONL: OutputFormat = OutputFormat::Jsonl(Compression::None);
@@ -199,7 +199,7 @@ fn rows_of_several_widths_are_read_back_whole() {
             let mut found = Vec::new();
             chosen
                 .read(&[1, 6], &mut |index, row| {
-                    found.push((index, row.values().concat()));
+                    found.push((index, row.first().values().to_vec()));
                 })
                 .unwrap();
             let expected = [1, 6].map(|row| vector(row, 8).into_iter().map(as_written).collect());
@@ -228,12 +228,12 @@ fn rows_without_columns_of_records_are_written_in_every_format() {
             if options.check_forms(&forms).is_err() {
                 continue;
             }
-            let mut multi = MultiRows::new(8);
-            (0..3).for_each(|row| multi.push(&vector(row, 16)));
+            let mut multi = Numbers::of_vectors(8);
+            (0..3).for_each(|row| multi.push_values(&vector(row, 16)));
             let vectors = match form.written_as() {
                 VectorKind::Dense => id_rows(0, 3, 8).vectors,
                 VectorKind::Sparse => sparse_rows(0, 3, 8).vectors,
-                VectorKind::Multi => RowVectors::Multi(multi),
+                VectorKind::Multi => multi.into(),
             };
             let rows_of = RecordBatchOptions::new().with_row_count(Some(3));
             let columns =
@@ -554,9 +554,7 @@ fn rows_that_do_not_add_up_are_a_bug() {
     for name in ["o.parquet", "o.arrow", "o.arrows", "o.npy", "o.jsonl"] {
         let mut writer = writer(&options(&at(&folder, name))).unwrap();
         let mut short = id_rows(0, 3, 2);
-        if let RowVectors::Dense { values, .. } = &mut short.vectors {
-            values.pop();
-        }
+        short.vectors.parts_mut()[0].values_mut().pop();
         assert_eq!(writer.write(short).unwrap_err().kind(), ErrorKind::Internal);
     }
 }

@@ -13,7 +13,7 @@ use crate::writing::rejects::RejectsWriter;
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use embedctl_common::error::Result;
-use embedctl_common::vectors::SparseRows;
+use embedctl_common::vectors::Numbers;
 
 /// `id` and a column of every type that a field can be kept as; the second row is all null.
 pub(crate) fn kept_batch() -> RecordBatch {
@@ -65,13 +65,13 @@ pub(crate) fn id_rows(first: usize, count: usize, dimensions: usize) -> Rows {
 /// The same with the entries alone that are not zero.
 pub(crate) fn sparse_rows(first: usize, count: usize, dimensions: usize) -> Rows {
     let rows = id_rows(first, count, dimensions);
-    let mut entries = SparseRows::default();
+    let mut entries = Numbers::of_entries();
     for row in first..first + count {
         let all = (0..).zip(vector(row, dimensions));
         entries.push_entries(all.filter(|(_, value)| *value != 0.0));
     }
     Rows {
-        vectors: RowVectors::Sparse(entries),
+        vectors: entries.into(),
         ..rows
     }
 }
