@@ -3,7 +3,7 @@
 
     python3 benches/pipeline_model.py [--before] [CORES ...]      default: 8 64 192
 
-Threads, queues and their limits are those of src/pipeline and of the writers (internals.md, "Threads and memory").
+Threads, queues and their limits are those of crates/embedctl-pipeline/src/pipeline and of the writers (internals.md, "Threads and memory").
 Costs are microseconds of one core a row, measured on one machine (COSTS); engines are rates of one core (MODELS).
 Threads that are ready share the cores evenly. Not in the model: memory bandwidth beyond CAP, caches that cores share,
 NUMA, clocks that drop when all cores work, disks that are slower than the page cache. --before: writing on one thread,

@@ -13,18 +13,9 @@
 
 pub mod bench;
 pub mod cache;
-mod embedder;
 pub mod engine;
-pub mod identity;
-pub mod inspect;
-pub mod job;
-pub mod pipeline;
-pub mod progress;
-pub mod reuse;
-pub mod search;
 #[cfg(feature = "serve")]
 pub mod serve;
-pub mod survey;
 
 pub use arrow;
 pub use embedctl_common::threads::{locked, usable_cores};
@@ -37,17 +28,62 @@ pub use embedctl_hub as hub;
 pub use embedctl_model as model;
 pub use embedctl_model::{batch, pool, tokenize};
 pub use embedctl_ort::{built, device, runtime};
+pub use embedctl_pipeline::{identity, inspect, job, pipeline, progress, reuse, search, survey};
 pub use embedctl_storage as storage;
-pub use embedder::{Embedder, Scorer};
 pub use engine::availability::info;
 pub use identity::provenance;
 pub use inspect::reference;
 
-use embedctl_common::{atomic, hash, named, remedies, threads, word_list};
-use embedctl_native::safetensors;
-use embedctl_onnx as onnx;
-#[cfg(test)]
-use embedctl_testing::mutation;
+use embedctl_common::{atomic, hash, named, threads, word_list};
+
+/// ```
+/// use embedctl::Embedder;
+/// use embedctl::cancel::CancelToken;
+/// use embedctl::engine::{self, EngineOptions, Resolved};
+/// use embedctl::model::ModelOptions;
+///
+/// # fn main() -> embedctl::Result<()> {
+/// let model = ModelOptions {
+///     model: "fixtures/models/all-MiniLM-L6-v2".into(),
+///     ..ModelOptions::default()
+/// };
+/// let engine = EngineOptions {
+///     providers: "rten".parse().expect("a provider's name"),
+///     ..EngineOptions::default()
+/// };
+/// let cancel = CancelToken::new();
+/// let resolved = Resolved::of(&model, &engine, engine::installed(), &cancel)?;
+/// let mut embedder = Embedder::open(resolved, &cancel)?;
+/// let vectors = embedder.embed(&["A cat sits on a mat.", "On a rug there is a cat.", "Interest rates rose."])?;
+/// let similarity = |a: usize, b: usize| -> f32 { vectors[a].iter().zip(&vectors[b]).map(|(x, y)| x * y).sum() };
+/// assert_eq!(vectors[0].len(), 384);
+/// assert!(similarity(0, 1) > similarity(0, 2));
+/// # Ok(())
+/// # }
+/// ```
+pub use embedctl_pipeline::Embedder;
+
+/// ```
+/// use embedctl::Scorer;
+/// use embedctl::cancel::CancelToken;
+/// use embedctl::engine::{self, EngineOptions, Resolved};
+/// use embedctl::model::{ModelOptions, ScoreTask};
+///
+/// # fn main() -> embedctl::Result<()> {
+/// let model = ModelOptions {
+///     model: "fixtures/scores/bert/model".into(),
+///     ..ModelOptions::default()
+/// };
+/// let cancel = CancelToken::new();
+/// let resolved = Resolved::of(&model, &EngineOptions::default(), engine::installed(), &cancel)?;
+/// let pairs = ScoreTask { pairs: true, softmax: false };
+/// let mut scorer = Scorer::open(resolved, pairs, &cancel)?;
+/// let scores = scorer.score_pairs(&[("who is it?", "a cat"), ("who is it?", "it rains")])?;
+/// assert_eq!((scores.len(), scores[0].len()), (2, scorer.labels().len()));
+/// # Ok(())
+/// # }
+/// ```
+pub use embedctl_pipeline::Scorer;
 
 /// The vocabulary of providers, how they are got, and whether they work.
 pub mod provider {

@@ -32,10 +32,10 @@ mod testing;
 mod worker;
 mod workload;
 
-pub use crate::engine::work::Work;
 pub use comparison::{BaselineComparison, Compared, Verdict};
 pub use configuration::Configuration;
 pub use corpus::Corpus;
+pub use embedctl_pipeline::work::Work;
 pub use machine::Machine;
 pub use options::{BenchOptions, BenchStep};
 pub use peak::{Peak, measure as measure_peak};

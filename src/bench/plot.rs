@@ -2,18 +2,17 @@
 //! SVG by hand, legible on light and dark backgrounds: the crate `plotters` supports neither style sheets nor stacked
 //! bars, and the rest of a chart is a few lines of text.
 
-pub(crate) mod chart;
 #[cfg(test)]
 #[path = "plot_tests.rs"]
 mod tests;
 
 use std::fmt::Write as _;
 
-use self::chart::{Canvas, LEFT, RIGHT};
 use super::configuration::{Configuration, last_part};
 use super::protocol::Stages;
 use super::report::{BenchReport, MeasuredConfiguration, Row};
 use crate::safe_text::wrapped;
+use embedctl_pipeline::chart::{self, Canvas, LEFT, RIGHT};
 
 /// Height of a bar with the space around it.
 const STEP: f64 = 30.0;
@@ -22,7 +21,7 @@ const STEP: f64 = 30.0;
 #[must_use]
 pub fn svg(report: &BenchReport) -> String {
     let measured: Vec<(&Row, &MeasuredConfiguration)> = report.measured().collect();
-    let mut canvas = Canvas::new();
+    let mut canvas = Canvas::default();
     head(&mut canvas, report);
     if !measured.is_empty() {
         throughput(&mut canvas, &measured);

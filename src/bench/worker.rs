@@ -19,7 +19,7 @@ use crate::batch;
 use crate::cancel::CancelToken;
 use crate::device::HeldMemory;
 use crate::engine::RowWorker;
-use crate::engine::{self, BatchLimits, LoadedModel, Resolved};
+use crate::engine::{BatchLimits, LoadedModel, Resolved};
 use crate::error::{Error, Result, with_causes};
 use crate::input::{DEFAULT_WINDOW_ROWS, InputOptions, Source};
 use crate::model::{Model, ModelOptions};
@@ -179,7 +179,7 @@ impl Session {
             dimensions: model.config.width,
             max_length: model.config.limit(),
             load_seconds: load.as_secs_f64(),
-            notes: engine::notes(model, weights),
+            notes: model.notes(weights),
         };
         let device_memory = device_memory.filter(|_| !info.devices.is_empty());
         let options = EmbedOptions {

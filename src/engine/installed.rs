@@ -17,16 +17,6 @@ pub fn installed() -> Arc<dyn Engines> {
     Arc::new(InstalledEngines)
 }
 
-/// Notes on `model` for the user, if an engine runs its weights of this kind.
-#[must_use]
-pub fn notes(model: &Model, weights: WeightsKind) -> Vec<String> {
-    let mut notes = model.notes(weights);
-    if weights == WeightsKind::Checkpoint {
-        notes.extend(native::notes(model));
-    }
-    notes
-}
-
 /// The native engine, the one for NVIDIA GPUs, ONNX Runtime and rten.
 #[derive(Debug)]
 struct InstalledEngines;

@@ -16,7 +16,7 @@ pub use embedctl_serve::{
 pub use like::LikeFile;
 
 use crate::cancel::CancelToken;
-use crate::engine::{self, EngineInfo, LoadedModel, Resolved};
+use crate::engine::{EngineInfo, LoadedModel, Resolved};
 use crate::error::Result;
 use crate::identity::VectorIdentity;
 use crate::inspect::Verification;
@@ -57,7 +57,7 @@ pub fn open(
     cancel: &CancelToken,
 ) -> Result<ReadyModel> {
     let loaded = LoadedModel::open(resolved, cancel)?;
-    let mut notes = engine::notes(loaded.model(), loaded.weights());
+    let mut notes = loaded.model().notes(loaded.weights());
     let files = loaded.provenance()?.clone();
     let mut identity = VectorIdentity {
         dtype: Some(Dtype::F32.name().to_owned()),

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::Adapter;
 use super::ModelName;
+use super::checkpoint_notes;
 use super::config::ModelConfig;
 use super::graph::{ElementType, Graph, Value};
 use super::locate::{self, GraphOutput};
@@ -308,7 +309,11 @@ impl Model {
             .ok()
             .filter(|_| kind == WeightsKind::Onnx);
         let warning = graph.and_then(|onnx| onnx.graph.warning());
-        self.notes.iter().cloned().chain(warning).collect()
+        let mut notes: Vec<String> = self.notes.iter().cloned().chain(warning).collect();
+        if kind == WeightsKind::Checkpoint {
+            notes.extend(checkpoint_notes::notes(self));
+        }
+        notes
     }
 
     /// The reason why the model has no weights of `kind`, where it has none.

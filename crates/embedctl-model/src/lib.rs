@@ -33,6 +33,7 @@ pub mod batch;
 mod bounded;
 mod budget;
 mod card;
+mod checkpoint_notes;
 mod config;
 mod files;
 mod found;

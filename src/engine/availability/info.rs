@@ -80,10 +80,8 @@ pub fn info(
     let provider = engine::usual(true).iter().copied().find(runs);
     Ok(ModelInfo {
         schema: 1,
-        notes: engine::notes(
-            &model,
-            provider.map_or(WeightsKind::Onnx, |provider| provider.weights_of(&model)),
-        ),
+        notes: model
+            .notes(provider.map_or(WeightsKind::Onnx, |provider| provider.weights_of(&model))),
         native: native(&model),
         model: card,
         provider,

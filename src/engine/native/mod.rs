@@ -1,13 +1,11 @@
 //! The native engine behind the engines' traits: an opened model, and workers that run batches of it.
 
 mod check;
-mod notes;
 mod statics;
 mod token_weights;
 
 pub use check::{absent_kernels, check};
 pub use embedctl_native::knows;
-pub use notes::notes;
 
 use embedctl_native::{BATCH_TOKENS, Encoder, EncoderWorker, PreparedCache, Rows, StaticTable};
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use embedctl::cache;
 use embedctl::cancel::CancelToken;
+use embedctl::device;
 use embedctl::engine::{EngineOptions, Provider, ProviderChoice};
 use embedctl::input::{
     self, BatchWindows, DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputFormat, InputOptions,
@@ -219,7 +220,8 @@ fn dry_run(
     cancel: &CancelToken,
     printer: &Printer,
 ) -> Result<ExitCode, CommandFailure> {
-    let survey = survey::survey(plan, most, cancel)?;
+    let memory_left = device::room().map(|room| room.bytes);
+    let survey = survey::survey(plan, most, memory_left, cancel)?;
     let options = plan.options();
     tell(plan.files(), printer);
     let scores = matches!(plan.resolved().model().task, ModelTask::Score(_));

@@ -21,7 +21,6 @@ use super::workers::{Joined, Workers};
 use super::{CutRemedy, EmbedOptions, ScoredTexts, Summary};
 use crate::cancel::CancelToken;
 use crate::engine::background::{ended, in_background};
-use crate::engine::work::Work;
 use crate::engine::{self, BatchLimits, LoadedModel, OpeningModel, Resolved};
 use crate::error::{Error, Result};
 use crate::input::WrittenSignal;
@@ -32,6 +31,7 @@ use crate::progress::{Counts, InputSize, Progress};
 use crate::record::{SourceNames, Window};
 use crate::stage::{Clock, Clocks, StageWatch};
 use crate::tokenize::Chunked;
+use crate::work::Work;
 use arrow::datatypes::{Schema, SchemaRef};
 
 /// A run whose model's files, input and output are open, and whose engine is being opened.

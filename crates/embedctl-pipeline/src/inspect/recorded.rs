@@ -10,14 +10,14 @@ use crate::model::{
 };
 
 /// The name that models give to their prompt for queries.
-pub(crate) const QUERY_PROMPT: &str = "query";
+pub const QUERY_PROMPT: &str = "query";
 
 /// A model with what overrode its own files.
-pub(crate) struct RecordedModel {
+pub struct RecordedModel {
     /// Its options, but for the pooling.
-    pub(crate) options: ModelOptions,
+    pub options: ModelOptions,
     /// Its pooling.
-    pub(crate) pooling: Vec<PoolingMode>,
+    pub pooling: Vec<PoolingMode>,
 }
 
 impl RecordedModel {
@@ -25,7 +25,7 @@ impl RecordedModel {
     ///
     /// # Errors
     /// If the provenance has a setting that this version does not know.
-    pub(crate) fn of(made: &Value, named: Option<&str>, options: &ModelOptions) -> Result<Self> {
+    pub fn of(made: &Value, named: Option<&str>, options: &ModelOptions) -> Result<Self> {
         let identity = VectorIdentity::of_provenance(made);
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let id = text(&made["model"]["id"]).unwrap_or_default();
@@ -97,7 +97,7 @@ impl RecordedModel {
     ///
     /// # Errors
     /// If the model cannot be opened.
-    pub(crate) fn settled(made: &Value, resolved: &Resolved) -> Result<Resolved> {
+    pub fn settled(made: &Value, resolved: &Resolved) -> Result<Resolved> {
         let then = VectorIdentity::of_provenance(made).settings;
         let open = |options: &ModelOptions| resolved.with_settings(options).open_files();
         let mut options = resolved.model().clone();
@@ -133,7 +133,7 @@ impl RecordedModel {
     ///
     /// # Errors
     /// If the model cannot be opened.
-    pub(crate) fn pooled(made: &Value, resolved: Resolved) -> Result<Resolved> {
+    pub fn pooled(made: &Value, resolved: Resolved) -> Result<Resolved> {
         let pooling = Self::of(made, None, resolved.model())?.pooling;
         if pooling.is_empty() || resolved.open_files()?.config.pooling == pooling {
             return Ok(resolved);
@@ -145,7 +145,8 @@ impl RecordedModel {
     }
 
     /// The engine that makes vectors like those of `identity`, where the user left it to the program.
-    pub(crate) fn engine(identity: &VectorIdentity, engine: &EngineOptions) -> EngineOptions {
+    #[must_use]
+    pub fn engine(identity: &VectorIdentity, engine: &EngineOptions) -> EngineOptions {
         let native = identity.weights() == WeightsKind::Checkpoint;
         let mut engine = engine.clone();
         if native && engine.providers == ProviderChoice::Auto {

@@ -21,8 +21,8 @@ use serde_json::Value;
 pub use belongs::ContentCheck;
 pub use differences::differences;
 pub use health::{Health, RepeatCount};
-pub(crate) use query::{QueryPrompt, query_task};
-pub(crate) use recorded::{QUERY_PROMPT, RecordedModel};
+pub use query::{QueryPrompt, query_task};
+pub use recorded::{QUERY_PROMPT, RecordedModel};
 pub(crate) use verify::same_model;
 pub use verify::{ColumnAgreement, Texts, Verification, kept_texts, recorded_model, verify};
 
@@ -188,7 +188,10 @@ fn parts(folder: &str, storage: &dyn SharedFolder, cancel: &CancelToken) -> Resu
 }
 
 /// Looks at one file.
-pub(crate) fn file(
+///
+/// # Errors
+/// If it cannot be read, is no output of embedctl, or the run is cancelled.
+pub fn file(
     file: &Readable,
     rejects: Option<&Readable>,
     cancel: &CancelToken,

@@ -4,12 +4,11 @@ use embedctl_native::kernels::Isa;
 use embedctl_native::{Adapter, is_own_code};
 use serde_json::Value;
 
-use crate::model::Model;
+use crate::Model;
 
 /// Notes about the weights that the engine takes for `model`, without reading them: the choice among several networks,
 /// an adapter, and code of the repository's own that is not run; and faster instructions of the processor that are not used.
-#[must_use]
-pub fn notes(model: &Model) -> Vec<String> {
+pub(crate) fn notes(model: &Model) -> Vec<String> {
     let Ok(known) = &model.checkpoint else {
         return Vec::new();
     };

@@ -31,6 +31,7 @@ pub struct Axis {
 
 impl Axis {
     /// An axis that holds `most`.
+    #[must_use]
     pub fn new(most: f64) -> Self {
         let most = if most.is_finite() && most > 0.0 {
             most
@@ -51,6 +52,7 @@ impl Axis {
     }
 
     /// Where a value lies, 0 to 1.
+    #[must_use]
     pub fn share(&self, value: f64) -> f64 {
         value / self.end
     }
@@ -64,6 +66,7 @@ impl Axis {
 }
 
 /// A figure with three significant digits at least, and commas.
+#[must_use]
 pub fn number(value: f64) -> String {
     if value >= 99.95 {
         return grouped(&format!("{value:.0}"));
@@ -78,6 +81,7 @@ pub fn number(value: f64) -> String {
 }
 
 /// A text as it may stand in XML.
+#[must_use]
 pub fn escaped(text: &str) -> String {
     let mut safe = String::new();
     for c in text.chars() {
@@ -93,7 +97,8 @@ pub fn escaped(text: &str) -> String {
     safe
 }
 
-/// A picture that grows downwards.
+/// A picture of the usual width that grows downwards.
+#[derive(Debug, Default)]
 pub struct Canvas {
     body: String,
     /// Where the next part begins.
@@ -101,14 +106,8 @@ pub struct Canvas {
 }
 
 impl Canvas {
-    pub fn new() -> Self {
-        Self {
-            body: String::new(),
-            y: 0.0,
-        }
-    }
-
     /// The whole document.
+    #[must_use]
     pub fn finish(self) -> String {
         let height = self.y;
         format!(
@@ -124,6 +123,7 @@ impl Canvas {
         let _ = writeln!(self.body, "{element}");
     }
 
+    /// Writes `text` at this place; `anchor` is `start`, `middle` or `end`, as in SVG.
     pub fn text(&mut self, x: f64, y: f64, class: &str, anchor: &str, text: &str) {
         let text = escaped(text);
         self.add(format_args!(
@@ -131,12 +131,14 @@ impl Canvas {
         ));
     }
 
+    /// Writes a heading over what follows.
     pub fn heading(&mut self, text: &str) {
         let y = self.y + 6.0;
         self.text(LEFT, y, "heading", "start", text);
         self.y += 24.0;
     }
 
+    /// Draws a line.
     pub fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
         self.add(format_args!(
             "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" class=\"{class}\"/>",
@@ -161,6 +163,7 @@ impl Canvas {
         }
     }
 
+    /// Draws a bar whose middle has this height.
     pub fn bar(&mut self, from: f64, to: f64, middle: f64, class: &str) {
         let (top, width) = (middle - BAR / 2.0, (to - from).max(0.0));
         self.add(format_args!(
@@ -168,6 +171,7 @@ impl Canvas {
         ));
     }
 
+    /// Draws a small square in the colour of a series.
     pub fn swatch(&mut self, x: f64, y: f64, class: &str) {
         self.add(format_args!(
             "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"12\" height=\"12\" class=\"{class} bar\"/>"
@@ -182,6 +186,7 @@ impl Canvas {
         }
     }
 
+    /// Draws a line through all points.
     pub fn curve(&mut self, points: &[(f64, f64)], class: &str) {
         let points: Vec<String> = points
             .iter()
@@ -194,6 +199,7 @@ impl Canvas {
         ));
     }
 
+    /// Draws a dot.
     pub fn dot(&mut self, (x, y): (f64, f64), class: &str) {
         self.add(format_args!(
             "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" class=\"{class} dot\"/>"

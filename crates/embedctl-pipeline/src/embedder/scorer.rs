@@ -9,27 +9,6 @@ use crate::model::{Model, ModelOptions, ModelTask, ScoreTask};
 use embedctl_common::pair::TextPair;
 
 /// Scores pairs of texts, or single texts, held in memory.
-///
-/// ```
-/// use embedctl::Scorer;
-/// use embedctl::cancel::CancelToken;
-/// use embedctl::engine::{self, EngineOptions, Resolved};
-/// use embedctl::model::{ModelOptions, ScoreTask};
-///
-/// # fn main() -> embedctl::Result<()> {
-/// let model = ModelOptions {
-///     model: "fixtures/scores/bert/model".into(),
-///     ..ModelOptions::default()
-/// };
-/// let cancel = CancelToken::new();
-/// let resolved = Resolved::of(&model, &EngineOptions::default(), engine::installed(), &cancel)?;
-/// let pairs = ScoreTask { pairs: true, softmax: false };
-/// let mut scorer = Scorer::open(resolved, pairs, &cancel)?;
-/// let scores = scorer.score_pairs(&[("who is it?", "a cat"), ("who is it?", "it rains")])?;
-/// assert_eq!((scores.len(), scores[0].len()), (2, scorer.labels().len()));
-/// # Ok(())
-/// # }
-/// ```
 pub struct Scorer {
     embedder: Embedder,
 }

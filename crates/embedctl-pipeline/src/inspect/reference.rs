@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::agreement::{AgreementLimits, ComparedRows, Measure};
 use super::reference_rows::ReferenceRows;
-use crate::embedder::Embedder;
+use crate::Embedder;
 use crate::engine::Cosine;
 use crate::error::{Error, Place, Result};
 use crate::input::RecordReader;

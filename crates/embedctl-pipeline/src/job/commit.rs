@@ -342,7 +342,7 @@ impl Part {
     ///
     /// # Errors
     /// If one differs or cannot be read; the message names the file.
-    pub(crate) fn check(&self, storage: &dyn SharedFolder, made: Option<&Value>) -> Result<()> {
+    pub fn check(&self, storage: &dyn SharedFolder, made: Option<&Value>) -> Result<()> {
         let said = made.map(hashes).unwrap_or_default();
         if !self.sha256.is_empty() && said != self.sha256 {
             let why = "is not the part that was written under this name, according to its commit";

@@ -4,17 +4,17 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::provenance::Provenance;
-use super::*;
 use crate::cancel::CancelToken;
 use crate::engine::resolved_tests::resolve;
 use crate::engine::{Arithmetic, EngineInfo, EngineOptions, Provider};
+use crate::identity::provenance::Provenance;
+use crate::identity::*;
 use crate::job::{Fingerprint, JobFile};
 use crate::model::{
     ModelOptions, ModelTask, PoolingMode, Precision, ScoreTask, TextRole, TextTask, VectorKind,
     WeightsKind,
 };
-use crate::output::{Calibration, Destination, Dtype, OutputFormat, VectorType};
+use crate::output::{Calibration, Destination, Dtype, OutputFormat, OutputOptions, VectorType};
 use crate::progress::Counts;
 use crate::storage::Readable;
 

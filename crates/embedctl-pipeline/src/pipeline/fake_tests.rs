@@ -9,10 +9,12 @@ use super::run::Run;
 use super::sink::WholeSink;
 use super::*;
 use crate::batch::Batch;
-use crate::engine::resolved_tests::resolve;
-use crate::engine::{BatchLimits, Engine, EngineOptions, OpeningModel, Output, Provider, Worker};
+use crate::engine::{
+    BatchLimits, Engine, EngineOptions, Engines, MachineEngines, OpeningModel, Output, Provider,
+    ResolvedEngine, SkippedCandidate, Worker,
+};
 use crate::input::RecordReader;
-use crate::model::ModelOptions;
+use crate::model::{Knows, ModelOptions};
 use crate::output::{Destination, Finish, VectorWriter};
 use crate::progress::Silent;
 use crate::record::{RowRef, Rows};
@@ -28,6 +30,51 @@ struct Fake {
     /// Operations for a token, as it says.
     operations: u64,
     batches: Arc<AtomicUsize>,
+}
+
+/// The engines of a program that passes its one engine in.
+#[derive(Debug)]
+struct NoEngines;
+
+impl Engines for NoEngines {
+    fn knows(&self) -> Knows {
+        embedctl_native::knows
+    }
+
+    fn usual(&self, _: bool) -> &'static [Provider] {
+        &[Provider::Native]
+    }
+
+    fn left_out(&self, _: bool) -> Option<(Provider, String)> {
+        None
+    }
+
+    fn on_this_machine<'a>(
+        &'a self,
+        _: &'a EngineOptions,
+        _: bool,
+        _: &'a CancelToken,
+    ) -> Box<dyn MachineEngines + 'a> {
+        Box::new(NoEnginesHere)
+    }
+}
+
+struct NoEnginesHere;
+
+impl MachineEngines for NoEnginesHere {
+    fn reason_to_skip(&self, _: Provider) -> Option<String> {
+        None
+    }
+
+    fn open(
+        &self,
+        _: &Model,
+        _: &ResolvedEngine,
+        _: Provider,
+        _: &mut Vec<SkippedCandidate>,
+    ) -> Result<Box<dyn Engine>> {
+        unreachable!("the engine is passed in")
+    }
 }
 
 struct FakeWorker {
@@ -130,7 +177,7 @@ pub(super) fn fake(behaviour: Behaviour, operations: u64) -> Box<dyn Engine> {
 pub(super) fn model_options() -> ModelOptions {
     ModelOptions {
         // Mean pooling and nothing that hides what came out of the engine.
-        model: "fixtures/parity/bert-mean-legacy/model".into(),
+        model: "../../fixtures/parity/bert-mean-legacy/model".into(),
         normalize: Some(false),
         ..ModelOptions::default()
     }
@@ -151,7 +198,13 @@ pub(super) fn loaded_with(
         batch_tokens,
         ..EngineOptions::default()
     };
-    let resolved = resolve(&model_options(), &options).unwrap();
+    let resolved = Resolved::of(
+        &model_options(),
+        &options,
+        Arc::new(NoEngines),
+        &CancelToken::new(),
+    )
+    .unwrap();
     Arc::new(LoadedModel::with_engine(resolved, engine).unwrap())
 }
 

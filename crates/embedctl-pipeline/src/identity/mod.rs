@@ -2,9 +2,6 @@
 //! part, and the provenance in which it stands.
 
 pub mod provenance;
-#[cfg(test)]
-#[path = "identity_tests.rs"]
-mod tests;
 
 pub use embedctl_engine::identity::*;
 
@@ -16,7 +13,7 @@ use crate::output::OutputOptions;
 ///
 /// # Errors
 /// If the output's format is not known, or does not hold its type.
-pub(crate) fn of_output(model: &Model, output: &OutputOptions) -> Result<VectorIdentity> {
+pub fn of_output(model: &Model, output: &OutputOptions) -> Result<VectorIdentity> {
     // `pipeline::fingerprint` asks of each option that is added to an output whether it changes values; such a one belongs here.
     let calibration = output.calibration.as_ref();
     Ok(VectorIdentity {

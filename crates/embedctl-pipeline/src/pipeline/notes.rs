@@ -23,7 +23,7 @@ pub(super) fn notes(
     all: bool,
 ) -> Vec<String> {
     let asked = loaded.resolved().model();
-    let mut notes = engine::notes(&made.model, loaded.weights());
+    let mut notes = made.model.notes(loaded.weights());
     notes.extend(prompt(&made.model, asked));
     notes.extend(length(&made.model, asked));
     notes.extend(ranges(output));

@@ -8,7 +8,7 @@ use crate::setting::PROMPT;
 
 /// The prompt of queries, where the user named none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) enum QueryPrompt {
+pub enum QueryPrompt {
     /// The one of the output's texts, or none.
     #[default]
     Same,
@@ -20,6 +20,7 @@ pub(crate) enum QueryPrompt {
 
 impl QueryPrompt {
     /// What is done where `config` has the settings of an output's texts, whose task was `task`.
+    #[must_use]
     pub fn of(config: &ModelConfig, task: Option<&TextTask>) -> Self {
         let prompts = &config.prompts.by_name;
         match prompts.get(QUERY_PROMPT) {
@@ -35,6 +36,7 @@ impl QueryPrompt {
     }
 
     /// What the user should know.
+    #[must_use]
     pub fn warning(&self) -> Option<String> {
         let Self::OfTexts(prompt) = self else {
             return None;
@@ -52,7 +54,7 @@ impl QueryPrompt {
 ///
 /// # Errors
 /// If the model cannot be opened.
-pub(crate) fn query_task(own: &Resolved) -> Result<Option<TextTask>> {
+pub fn query_task(own: &Resolved) -> Result<Option<TextTask>> {
     let of_texts = &own.model().text_task;
     if of_texts.is_none() && !own.open_files()?.has_routes {
         return Ok(None);

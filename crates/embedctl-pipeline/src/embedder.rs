@@ -3,8 +3,6 @@
 //! [`Embedder`] is the library's front door for programs that hold their texts in memory; the pipeline
 //! uses the same parts for streams that don't fit there. [`Scorer`] does the same for models that score.
 
-#[cfg(test)]
-mod damaged_tests;
 mod scorer;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,32 +25,6 @@ use crate::tokenize::{Chunked, Chunks, TextTokenizer};
 const STREAM_WINDOW: usize = 4096;
 
 /// Embeds texts held in memory.
-///
-/// ```
-/// use embedctl::Embedder;
-/// use embedctl::cancel::CancelToken;
-/// use embedctl::engine::{self, EngineOptions, Resolved};
-/// use embedctl::model::ModelOptions;
-///
-/// # fn main() -> embedctl::Result<()> {
-/// let model = ModelOptions {
-///     model: "fixtures/models/all-MiniLM-L6-v2".into(),
-///     ..ModelOptions::default()
-/// };
-/// let engine = EngineOptions {
-///     providers: "rten".parse().expect("a provider's name"),
-///     ..EngineOptions::default()
-/// };
-/// let cancel = CancelToken::new();
-/// let resolved = Resolved::of(&model, &engine, engine::installed(), &cancel)?;
-/// let mut embedder = Embedder::open(resolved, &cancel)?;
-/// let vectors = embedder.embed(&["A cat sits on a mat.", "On a rug there is a cat.", "Interest rates rose."])?;
-/// let similarity = |a: usize, b: usize| -> f32 { vectors[a].iter().zip(&vectors[b]).map(|(x, y)| x * y).sum() };
-/// assert_eq!(vectors[0].len(), 384);
-/// assert!(similarity(0, 1) > similarity(0, 2));
-/// # Ok(())
-/// # }
-/// ```
 pub struct Embedder {
     loaded: LoadedModel,
     workers: Vec<RowWorker>,
@@ -108,7 +80,7 @@ impl Embedder {
     }
 
     /// The tokens of `texts`, as they would be embedded; texts that cannot be are refused rows.
-    pub(crate) fn tokenize(&self, texts: &Texts) -> TokenRows {
+    pub fn tokenize(&self, texts: &Texts) -> TokenRows {
         self.tokenize_by(self.tokenizer(), texts)
     }
 

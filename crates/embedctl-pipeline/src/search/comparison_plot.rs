@@ -1,7 +1,7 @@
 //! A comparison of outputs as a picture: for each output a bar of the shared neighbours at each depth.
 
 use super::comparison::OutputComparison;
-use crate::bench::plot::chart::{self, Axis, Canvas, LEFT, RIGHT};
+use crate::chart::{self, Axis, Canvas, LEFT, RIGHT};
 
 /// Height of a bar with the space around it.
 const STEP: f64 = 30.0;
@@ -9,7 +9,7 @@ const STEP: f64 = 30.0;
 /// The comparison as an SVG document.
 #[must_use]
 pub fn svg(found: &OutputComparison) -> String {
-    let mut canvas = Canvas::new();
+    let mut canvas = Canvas::default();
     let title = format!("Nearest rows shared with {}", found.reference.name);
     canvas.text(LEFT, 34.0, "title", "start", &title);
     let machine = format!("{} rows; neighbours of {}", found.rows, found.queries);

@@ -15,16 +15,16 @@ use serde::Serialize;
 use self::counting::Counting;
 pub use self::lengths::{LengthBin, RowLengths};
 use self::size::SizeProbe;
+use crate::Embedder;
 use crate::cancel::CancelToken;
-use crate::device;
 use crate::engine::{EngineInfo, LoadedModel};
 use crate::error::{Error, Result};
 use crate::input::{InputOptions, RecordReader};
 use crate::model::Dimensions;
 use crate::pipeline::{CutRemedy, CutTokens, RunPlan};
 use crate::record::{RowVectors, Texts};
+use crate::threads::usable_cores;
 use crate::tokenize::TextTokenizer;
-use crate::{Embedder, usable_cores};
 
 /// How long the measurement lasts, once it has begun.
 const MEASURED: Duration = Duration::from_secs(2);
@@ -144,15 +144,19 @@ pub struct Estimate {
 }
 
 /// Reads `limit` records (all, where it is `None`), and estimates the run that is planned. The model
-/// must be here. Writes nothing but a temporary folder.
+/// must be here. Writes nothing but a temporary folder. `memory_left` is the memory of the machine in bytes, where it is known.
 ///
 /// # Errors
 /// Everything that would keep the run from starting; a bad record is not an error.
-pub fn survey(plan: &RunPlan, limit: Option<u64>, cancel: &CancelToken) -> Result<Survey> {
+pub fn survey(
+    plan: &RunPlan,
+    limit: Option<u64>,
+    memory_left: Option<u64>,
+    cancel: &CancelToken,
+) -> Result<Survey> {
     plan.check()?;
     let options = plan.options();
     let began = Instant::now();
-    let memory_left = device::room().map(|room| room.bytes);
     let mut embedder = Embedder::of(LoadedModel::open(plan.resolved().clone(), cancel)?)?;
     let load = began.elapsed();
     let own = plan.for_model(embedder.model())?;

@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn a_small_bert_is_counted_by_hand() {
         assert_eq!(
-            work("fixtures/parity/bert-mean-legacy/model"),
+            work("../../fixtures/parity/bert-mean-legacy/model"),
             bert(2.0, 48.0, 96.0)
         );
     }
@@ -295,14 +295,17 @@ mod tests {
     #[test]
     fn packed_weights_count_as_what_they_are() {
         assert_eq!(
-            work("fixtures/models/all-MiniLM-L6-v2"),
+            work("../../fixtures/models/all-MiniLM-L6-v2"),
             bert(6.0, 384.0, 1536.0)
         );
     }
 
     #[test]
     fn half_precision_counts_as_much_as_single() {
-        let half = work_of("fixtures/parity/weights-fp16/model", Some(Precision::Fp16));
+        let half = work_of(
+            "../../fixtures/parity/weights-fp16/model",
+            Some(Precision::Fp16),
+        );
         assert_eq!(half, bert(2.0, 24.0, 32.0));
     }
 
@@ -310,7 +313,7 @@ mod tests {
     /// feed-forward part.
     #[test]
     fn a_decoder_has_the_width_of_its_heads() {
-        let counted = work("fixtures/parity/family-qwen3/model");
+        let counted = work("../../fixtures/parity/family-qwen3/model");
         let attention = 24.0 * 32.0 + 2.0 * 24.0 * 16.0 + 32.0 * 24.0;
         let gated = 3.0 * 24.0 * 32.0;
         assert_eq!(counted.per_token, 2.0 * 2.0 * (attention + gated));
