@@ -433,6 +433,17 @@ fn chunks_null_rows_parts_widths_and_kinds_are_told_apart() {
         sandbox.embed_command("few.jsonl -o kinds.parquet --vectors dense,sparse,multi");
     command.env("EMBEDCTL_MODEL", in_repository("fixtures/heads/bert/model"));
     code(&sandbox.finish(&mut command), 0);
+    // A remedy helps: an output of one kind has no other to choose.
+    let mut command = sandbox.embed_command("few.jsonl -o tokens.parquet");
+    command.env(
+        "EMBEDCTL_MODEL",
+        in_repository("fixtures/multi/bert-document/model"),
+    );
+    code(&sandbox.finish(&mut command), 0);
+    embed(&sandbox, "few.jsonl -o dense.parquet");
+    let run = compare(&sandbox, "dense.parquet tokens.parquet");
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(run.stderr.contains("outputs with one kind"), "{run}");
     let run = compare(&sandbox, "kinds.parquet kinds.parquet");
     assert_eq!(run.code, Some(2), "{run}");
     assert!(run.stderr.contains("vectors of several kinds"), "{run}");

@@ -138,11 +138,15 @@ impl Corpus {
         cancel: &CancelToken,
     ) -> Result<OutputComparison> {
         if self.kind != other.kind {
+            let remedy = match self.has_several || other.has_several {
+                true => format!("choose the same kind of both with {VECTORS}"),
+                false => "compare outputs with one kind of vectors".to_owned(),
+            };
             return Err(Error::usage(format!(
                 "{} has {} vectors, and {} has {} ones: their scores have different meanings",
                 self.name, self.kind, other.name, other.kind
             ))
-            .with_remedy(format!("choose the same kind of both with {VECTORS}")));
+            .with_remedy(remedy));
         }
         let (own_rows, other_rows) = (self.inventory(cancel)?, other.inventory(cancel)?);
         let pairs = self.pairs(other, &own_rows.rows, &other_rows.rows)?;
