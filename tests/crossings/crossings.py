@@ -588,10 +588,12 @@ class Runner:
         if not self.searches or not is_named or is_map or c.get("sample") or kind == "scores" or form == "pgcopy":
             return
         name = known[0] if oracle.id_field(c) else "id"
-        text = "chunk_text" if c.get("chunk") else c.get("text-field") or "text"
-        if text not in known or c.get("text-template") and not c.get("chunk"):
-            text = None
-        fields = [(row.get(name), row[text] if text else None) for row, own in zip(expected.rows, expected.texts) if own is not None]
+        template = not c.get("chunk") and c.get("text-template")
+        text = "chunk_text" if c.get("chunk") else not template and c.get("text-field") or "text"
+        # What a template made is made again where all of its fields are kept.
+        is_made = template and all(field in known for field in re.findall(r"\{(\w+)\}", template))
+        shown = lambda row, own: own if is_made else row[text] if text in known else None
+        fields = [(row.get(name), shown(row, own)) for row, own in zip(expected.rows, expected.texts) if own is not None]
         ids = [str(id_) for id_, _ in fields]
         alone = next((place for place, id_ in enumerate(ids) if fields[place][0] is not None and ids.count(id_) == 1), None)
         if alone is None:
@@ -601,8 +603,8 @@ class Runner:
         if done.returncode:
             raise Failed(f"search: exit code {done.returncode}\n{tail(done)}")
         found = [json.loads(hit) for hit in done.stdout.decode().splitlines()]
-        shown = lambda rows: sorted((str(id_), str(text)) for id_, text in rows)
-        found, wanted = shown((hit["id"], hit["text"]) for hit in found), shown(fields[:alone] + fields[alone + 1:])
+        in_order = lambda rows: sorted((str(id_), str(text)) for id_, text in rows)
+        found, wanted = in_order((hit["id"], hit["text"]) for hit in found), in_order(fields[:alone] + fields[alone + 1:])
         if found != wanted:
             raise Failed(f"search finds {found}, expected {wanted}")
 
