@@ -29,7 +29,7 @@ use crate::crash;
 use crate::exit::ExitCode;
 use crate::failure::CommandFailure;
 use crate::interrupt;
-use crate::numbers::Numbers;
+use crate::numbers::RunNumbers;
 use crate::printer::{Printer, RunReport, destination as destination_name};
 use crate::standard;
 
@@ -83,7 +83,7 @@ pub(super) fn run_with<N: clap::Args>(
 ) -> Result<ExitCode, CommandFailure> {
     let numbers = match request.is_dry {
         true => None, // it writes nothing
-        false => Numbers::begin(&args.stats, &request.model, &request.run, printer)?,
+        false => RunNumbers::begin(&args.stats, &request.model, &request.run, printer)?,
     };
     let (options, files) = (request.run.clone(), RunFiles::new());
     let model = request.model.clone();
@@ -100,7 +100,7 @@ fn embed<N: clap::Args>(
     args: &RunArgs<N>,
     messages: &MessageArgs,
     (request, files): (RequestedRun, &RunFiles),
-    numbers: Option<&Arc<Numbers>>,
+    numbers: Option<&Arc<RunNumbers>>,
     printer: &Printer,
 ) -> Result<ExitCode, CommandFailure> {
     let RequestedRun {

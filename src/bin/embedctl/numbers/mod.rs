@@ -27,7 +27,7 @@ use crate::failure::CommandFailure;
 use crate::printer::{Meter, Printer, RunReport, destination};
 
 /// Writes a run's numbers while it lasts.
-pub struct Numbers {
+pub struct RunNumbers {
     printer: Printer,
     /// Where the numbers go, as the user wrote it.
     path: PathBuf,
@@ -86,7 +86,7 @@ impl NumbersState {
     }
 }
 
-impl Numbers {
+impl RunNumbers {
     /// Writes the file for the first time and starts to update it; `None` if no file is requested.
     pub fn begin(
         args: &StatsArgs,
@@ -194,7 +194,7 @@ impl Numbers {
     }
 }
 
-impl Progress for Numbers {
+impl Progress for RunNumbers {
     fn stages(&self, watch: &StageWatch) {
         locked(&self.state).stages = Some(watch.clone());
     }

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{Numbers, NumbersState, now};
+use super::{NumbersState, RunNumbers, now};
 use crate::printer::stage_fields;
 
 /// Counts up when a member goes or changes its meaning.
 const SCHEMA: u32 = 2;
 
 /// The file's text.
-pub(super) fn text(numbers: &Numbers, state: &NumbersState) -> String {
+pub(super) fn text(numbers: &RunNumbers, state: &NumbersState) -> String {
     let reading = state.meter.read(numbers.worked(state));
     let counts = &state.counts;
     // A run that has ended has nothing left.
