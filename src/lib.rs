@@ -28,7 +28,9 @@ pub use embedctl_hub as hub;
 pub use embedctl_model as model;
 pub use embedctl_model::{batch, pool, tokenize};
 pub use embedctl_ort::{built, device, runtime};
-pub use embedctl_pipeline::{identity, inspect, job, pipeline, progress, reuse, search, survey};
+pub use embedctl_outputs::{identity, inspect, job, progress, reuse};
+pub use embedctl_pipeline::{pipeline, survey};
+pub use embedctl_search::search;
 pub use embedctl_storage as storage;
 pub use engine::availability::info;
 pub use identity::provenance;
@@ -61,7 +63,7 @@ use embedctl_common::{atomic, hash, named, threads, word_list};
 /// # Ok(())
 /// # }
 /// ```
-pub use embedctl_pipeline::Embedder;
+pub use embedctl_engine::Embedder;
 
 /// ```
 /// use embedctl::Scorer;
@@ -83,7 +85,7 @@ pub use embedctl_pipeline::Embedder;
 /// # Ok(())
 /// # }
 /// ```
-pub use embedctl_pipeline::Scorer;
+pub use embedctl_engine::Scorer;
 
 /// The vocabulary of providers, how they are got, and whether they work.
 pub mod provider {

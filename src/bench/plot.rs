@@ -12,7 +12,7 @@ use super::configuration::{Configuration, last_part};
 use super::protocol::Stages;
 use super::report::{BenchReport, MeasuredConfiguration, Row};
 use crate::safe_text::wrapped;
-use embedctl_pipeline::chart::{self, Canvas, LEFT, RIGHT};
+use embedctl_search::chart::{self, Canvas, LEFT, RIGHT};
 
 /// Height of a bar with the space around it.
 const STEP: f64 = 30.0;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::bench::testing::{report, row};
-use embedctl_pipeline::chart::{Axis, escaped, number};
+use embedctl_search::chart::{Axis, escaped, number};
 
 /// Two providers with three budgets each, and one that failed.
 pub fn example() -> BenchReport {

@@ -2,12 +2,22 @@
 //! same for all forms.
 
 mod form;
+mod health;
+mod nearest;
 mod numbers;
 mod row;
 
 pub use form::{EMBEDDING, Forms, RowForm, Terms, VectorKind};
+pub use health::{ColumnWatch, Health, RepeatCount};
+pub use nearest::{NearestRows, Neighbour};
 pub use numbers::Numbers;
 pub use row::{AlignedVectors, RowVector};
+
+/// Whether a vector holds neither NaN nor infinity.
+#[must_use]
+pub fn is_finite(vector: &[f32]) -> bool {
+    vector.iter().all(|value| value.is_finite())
+}
 
 /// The numbers of rows: a part for each form, with as many rows.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -24,6 +24,7 @@
 
 mod arithmetic;
 pub mod background;
+mod embedder;
 mod engine;
 mod engines;
 pub mod halving;
@@ -40,6 +41,7 @@ pub mod row_worker;
 pub use arithmetic::{Cosine, FinishRow, FloatType, Lengths, sample};
 pub use embedctl_common::Arithmetic;
 pub use embedctl_model::batch::BatchLimits;
+pub use embedder::{Embedder, Scorer};
 pub use engine::{Engine, Output, Worker};
 pub use engines::{Engines, MachineEngines};
 pub use info::{EngineInfo, PlacedWork, Plugin};

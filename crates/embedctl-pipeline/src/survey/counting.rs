@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::{Sample, WRITTEN};
-use crate::Embedder;
 use crate::error::{Cause, Result};
 use crate::input::RecordReader;
 use crate::pipeline::{
@@ -12,6 +11,7 @@ use crate::pipeline::{
 use crate::record::{Origin, RowRef, RowVectors, Rows, Slot, SourceNames, Texts, Window};
 use crate::reuse::Found;
 use crate::tokenize::{Chunked, Chunks, Span, TextTokenizer};
+use embedctl_engine::Embedder;
 
 /// Counts windows as they come, and keeps the first rows.
 pub(super) struct Counting {

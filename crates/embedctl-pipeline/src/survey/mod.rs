@@ -15,7 +15,6 @@ use serde::Serialize;
 use self::counting::Counting;
 pub use self::lengths::{LengthBin, RowLengths};
 use self::size::SizeProbe;
-use crate::Embedder;
 use crate::cancel::CancelToken;
 use crate::engine::{EngineInfo, LoadedModel};
 use crate::error::{Error, Result};
@@ -25,6 +24,7 @@ use crate::pipeline::{CutRemedy, CutTokens, RunPlan};
 use crate::record::{RowVectors, Texts};
 use crate::threads::usable_cores;
 use crate::tokenize::TextTokenizer;
+use embedctl_engine::Embedder;
 
 /// How long the measurement lasts, once it has begun.
 const MEASURED: Duration = Duration::from_secs(2);

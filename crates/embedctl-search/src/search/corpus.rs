@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use embedctl_common::vectors::Neighbour;
 use serde_json::Value;
 
 use super::decoder::Decoder;
 use super::files::{CorpusFile, CorpusFiles};
-use super::nearest::{Neighbour, TakeStored, count_from_zero, nearest};
+use super::nearest::{TakeStored, count_from_zero, nearest};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Place, Result};
 use crate::identity::VectorIdentity;

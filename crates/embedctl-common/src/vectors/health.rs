@@ -5,8 +5,6 @@ use std::hash::{BuildHasher, Hasher};
 
 use serde::Serialize;
 
-use crate::output::StoredVector;
-
 /// Hashes of vectors that are remembered at most: 32 MiB.
 const MOST_SEEN: usize = 1 << 22;
 
@@ -48,7 +46,7 @@ pub struct RepeatCount {
 
 /// Watches a column go by.
 #[derive(Debug)]
-pub(super) struct ColumnWatch {
+pub struct ColumnWatch {
     dtype: &'static str,
     vectors: u64,
     widths: (usize, usize),
@@ -75,9 +73,9 @@ impl Default for ColumnWatch {
 }
 
 impl ColumnWatch {
-    pub(super) fn add(&mut self, vector: StoredVector<'_>) {
-        let values = vector.values;
-        self.dtype = vector.dtype.name();
+    /// The next vector, whose elements are stored in the type of that name.
+    pub fn add(&mut self, dtype: &'static str, values: &[f32]) {
+        self.dtype = dtype;
         self.vectors += 1;
         self.widths = (
             self.widths.0.min(values.len()),
@@ -96,7 +94,9 @@ impl ColumnWatch {
         self.norms = (least.min(norm), sum + norm, greatest.max(norm));
     }
 
-    pub(super) fn end(self, column: String) -> Health {
+    /// What was seen, of the column of that name.
+    #[must_use]
+    pub fn end(self, column: String) -> Health {
         let (least, sum, greatest) = self.norms;
         Health {
             column,
@@ -179,17 +179,11 @@ impl SeenVectors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::Dtype;
 
     fn watched(vectors: &[&[f32]]) -> Health {
         let mut watch = ColumnWatch::default();
         for values in vectors {
-            watch.add(StoredVector {
-                column: "embedding",
-                row: 0,
-                dtype: Dtype::F32,
-                values,
-            });
+            watch.add("f32", values);
         }
         watch.end("embedding".into())
     }

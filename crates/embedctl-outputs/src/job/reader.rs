@@ -217,7 +217,7 @@ impl ChainedHash {
 }
 
 /// The end of the first `records` records of a window, which is read from `mark` on.
-pub(crate) fn point_inside(window: &Window, mark: &WindowSpan, records: usize) -> Result<Point> {
+pub fn point_inside(window: &Window, mark: &WindowSpan, records: usize) -> Result<Point> {
     let chain = ChainedHash(mark.window.hash.clone());
     Ok(Point {
         records: mark.window.records + records as u64,
@@ -226,7 +226,7 @@ pub(crate) fn point_inside(window: &Window, mark: &WindowSpan, records: usize) -
 }
 
 /// The hash that identifies a text.
-pub(crate) fn text_hash(text: &str) -> TextHash {
+pub fn text_hash(text: &str) -> TextHash {
     let hash = Sha256::digest(text.as_bytes());
     let mut short = TextHash::default();
     let length = short.len();

@@ -4,7 +4,6 @@ use serde::Serialize;
 
 use super::agreement::{AgreementLimits, ComparedRows, Measure};
 use super::reference_rows::ReferenceRows;
-use crate::Embedder;
 use crate::engine::Cosine;
 use crate::error::{Error, Place, Result};
 use crate::input::RecordReader;
@@ -13,6 +12,7 @@ use crate::record::Window;
 use crate::setting::TEXTS;
 use crate::storage::Readable;
 use embedctl_common::vectors::{RowForm, RowVector};
+use embedctl_engine::Embedder;
 
 /// How two programs' vectors compare.
 #[derive(Debug, Clone, Serialize)]

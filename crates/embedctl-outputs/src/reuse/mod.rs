@@ -23,10 +23,10 @@ use crate::output::proof::Proof;
 use crate::output::{
     self, ChosenVectors, Dtype, Forms, OutputFormat, OutputOptions, TemporaryVectors,
 };
-use crate::pool::is_finite;
 use crate::record::{RowParts, RowVectors, TextHash};
 use crate::setting::{CHUNK_TEXT, KEEP, ON_ERROR, REUSE};
 use crate::storage::{Readable, SharedFolder};
+use embedctl_common::vectors::is_finite;
 
 /// Bytes of a row at most, where texts are read from the output itself.
 const MAX_ROW_BYTES: usize = 64 << 20;

@@ -1,12 +1,12 @@
 //! A model ready to score: rerankers and classifiers, for programs that hold their texts in memory.
 
-use crate::cancel::CancelToken;
 use crate::embedder::Embedder;
-use crate::engine::{EngineInfo, Resolved};
-use crate::error::{Error, Result};
-use crate::model::score::ScoreKind;
-use crate::model::{Model, ModelOptions, ModelTask, ScoreTask};
+use crate::{EngineInfo, Resolved};
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::error::{Error, Result};
 use embedctl_common::pair::TextPair;
+use embedctl_model::score::ScoreKind;
+use embedctl_model::{Model, ModelOptions, ModelTask, ScoreTask};
 
 /// Scores pairs of texts, or single texts, held in memory.
 pub struct Scorer {

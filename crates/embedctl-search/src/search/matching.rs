@@ -1,8 +1,9 @@
 //! Which rows of two outputs belong together, which of them are compared, and their vectors.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
+use ahash::{HashMap, HashSet};
 use embedctl_common::vectors::Numbers;
 use serde::Serialize;
 
@@ -35,12 +36,12 @@ impl Corpus {
             return Ok(own.iter().copied().zip(others.iter().copied()).collect());
         }
         let has_vector: HashSet<u64> = others.iter().copied().collect();
-        let mut by_id: HashMap<&str, Vec<u64>> = HashMap::new();
+        let mut by_id: HashMap<&str, Vec<u64>> = HashMap::default();
         for (row, id) in &other_ids {
             by_id.entry(id).or_default().push(*row);
         }
         let with_vector: HashSet<u64> = own.iter().copied().collect();
-        let mut seen: HashMap<&str, usize> = HashMap::new();
+        let mut seen: HashMap<&str, usize> = HashMap::default();
         let mut pairs = BTreeMap::new();
         for (row, id) in &own_ids {
             let place = seen.entry(id).or_default();

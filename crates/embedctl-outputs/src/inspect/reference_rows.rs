@@ -4,9 +4,9 @@ use crate::error::{Error, Place, Result};
 use crate::output::{
     self, ChosenVectors, Forms, OutputFormat, TemporaryVectors, VectorKind, read_vectors,
 };
-use crate::pool::is_finite;
 use crate::setting::{DIMENSIONS, VECTORS};
 use crate::storage::Readable;
+use embedctl_common::vectors::is_finite;
 use embedctl_common::vectors::{RowForm, RowParts, RowVector, RowVectors};
 
 /// Vectors of a reference, row by row.

@@ -1,11 +1,10 @@
 //! The provenance and health of a file of vectors, as `embedctl inspect` shows them.
 //!
-//! A file is read row by row in bounded memory ([`health`]).
+//! A file is read row by row in bounded memory ([`ColumnWatch`]).
 
 pub mod agreement;
 mod belongs;
 mod differences;
-mod health;
 mod query;
 mod recorded;
 pub mod reference;
@@ -20,10 +19,10 @@ use serde_json::Value;
 
 pub use belongs::ContentCheck;
 pub use differences::differences;
-pub use health::{Health, RepeatCount};
+pub use embedctl_common::vectors::{Health, RepeatCount};
 pub use query::{QueryPrompt, query_task};
 pub use recorded::{QUERY_PROMPT, RecordedModel};
-pub(crate) use verify::same_model;
+pub use verify::same_model;
 pub use verify::{ColumnAgreement, Texts, Verification, kept_texts, recorded_model, verify};
 
 use crate::cancel::CancelToken;
@@ -33,7 +32,7 @@ use crate::job::{Part, State, manifest_place};
 use crate::output;
 use crate::setting::RESUME;
 use crate::storage::{Location, Readable, SharedFolder, Storage};
-use health::ColumnWatch;
+use embedctl_common::vectors::ColumnWatch;
 
 /// The findings about a file.
 #[derive(Debug, Clone, Serialize)]
@@ -203,12 +202,12 @@ pub fn file(
         if cancel.is_cancelled() {
             return Err(Error::interrupted());
         }
-        match watches.get_mut(vector.column) {
-            Some(watch) => watch.add(vector),
-            None => watches
-                .entry(vector.column.to_owned())
-                .or_default()
-                .add(vector),
+        let column = vector.column;
+        if !watches.contains_key(column) {
+            watches.insert(column.to_owned(), ColumnWatch::default());
+        }
+        if let Some(watch) = watches.get_mut(column) {
+            watch.add(vector.dtype.name(), vector.values);
         }
         Ok(())
     })?;

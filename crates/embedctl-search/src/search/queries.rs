@@ -1,13 +1,13 @@
 //! The model of a search: the output's own, with what queries have in place of its texts' settings.
 
 use super::corpus::Corpus;
-use crate::Embedder;
 use crate::cancel::CancelToken;
 use crate::engine::{EngineOptions, Resolved};
 use crate::error::{Error, Result};
 use crate::inspect::{QUERY_PROMPT, QueryPrompt, RecordedModel, query_task, same_model};
 use crate::model::{ModelOptions, TextRole, TextTask, VectorKind, WeightsKind};
 use crate::record::Numbers;
+use embedctl_engine::Embedder;
 
 /// The model that embeds queries.
 pub struct QueryModel {

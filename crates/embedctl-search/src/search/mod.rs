@@ -30,8 +30,8 @@ pub use comparison::{
 pub use comparison_plot::svg;
 pub use corpus::Corpus;
 pub use derived::DerivedForm;
+pub use embedctl_common::vectors::Neighbour;
 pub use hits::{Hit, table};
 pub use matching::TextAgreement;
-pub use nearest::Neighbour;
 pub use queries::{EmbeddedQueries, QueryModel};
 pub use row_fields::RowFields;

@@ -1,12 +1,10 @@
 //! The nearest rows to each of some queries, found by several threads.
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use embedctl_common::vectors::{Numbers, RowVector};
+use embedctl_common::vectors::{NearestRows, Neighbour, Numbers, RowVector};
 
 use super::decoder::Decoder;
 use crate::cancel::CancelToken;
@@ -22,73 +20,6 @@ const BATCH_ROWS: usize = 4096;
 
 /// Elements of a matrix that a thread reads at a time: they stay in a core's own cache.
 const STRIPE_NUMBERS: usize = 1 << 16;
-
-/// A row that was found.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Neighbour {
-    /// The number of the row in the output, from 0.
-    pub row: u64,
-    /// Its cosine, dot product, or sum of greatest dot products.
-    pub score: f32,
-}
-
-/// The order of hits: the higher score first, of equal ones the earlier row.
-fn order(one: &Neighbour, other: &Neighbour) -> Ordering {
-    let by_score = other.score.total_cmp(&one.score);
-    by_score.then(one.row.cmp(&other.row))
-}
-
-/// A neighbour in a heap, whose greatest is the one to go first.
-struct Ranked(Neighbour);
-
-impl Ord for Ranked {
-    fn cmp(&self, other: &Self) -> Ordering {
-        order(&self.0, &other.0)
-    }
-}
-
-impl PartialOrd for Ranked {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Ranked {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Ranked {}
-
-/// The best rows so far.
-struct Best {
-    most: usize,
-    rows: BinaryHeap<Ranked>,
-}
-
-impl Best {
-    fn new(most: usize) -> Self {
-        Self {
-            most,
-            rows: BinaryHeap::new(),
-        }
-    }
-
-    /// A row whose score is not a number is none.
-    fn add(&mut self, row: Neighbour) {
-        if row.score.is_nan() {
-            return;
-        }
-        if self.rows.len() < self.most {
-            self.rows.push(Ranked(row));
-        } else if let Some(mut last) = self.rows.peek_mut()
-            && order(&row, &last.0).is_lt()
-        {
-            *last = Ranked(row);
-        }
-    }
-}
 
 /// What a thread compares next.
 enum SearchWork {
@@ -183,7 +114,7 @@ struct Comparer<'a> {
     /// Made ready for many comparisons.
     queries: &'a Numbers,
     decoder: &'a Decoder,
-    best: Vec<Best>,
+    found: NearestRows,
     /// The row that is left out.
     besides: Option<u64>,
     room: Vec<f32>,
@@ -196,8 +127,6 @@ impl Comparer<'_> {
         if self.besides == Some(row) {
             return;
         }
-        let best = &mut self.best;
-        let take = &mut |query: usize, score| best[query].add(Neighbour { row, score });
         let vector = match self.decoder {
             Decoder::Floats => vector,
             decoder => {
@@ -205,7 +134,7 @@ impl Comparer<'_> {
                 vector.rewritten(&mut self.room, |stored, out| decoder.decode(stored, out))
             }
         };
-        vector.compare(self.queries, take);
+        self.found.compare(row, vector, self.queries);
     }
 
     fn stripe(&mut self, stripe: &Stripe) -> Result<()> {
@@ -224,7 +153,7 @@ impl Comparer<'_> {
     }
 
     /// Compares what comes; room of batches goes back.
-    fn run(mut self, work: Receiver<SearchWork>, done: &Sender<Batch>) -> Result<Vec<Best>> {
+    fn run(mut self, work: Receiver<SearchWork>, done: &Sender<Batch>) -> Result<NearestRows> {
         for work in work {
             match work {
                 SearchWork::Rows(mut batch) => {
@@ -238,7 +167,7 @@ impl Comparer<'_> {
                 SearchWork::Stripe(stripe) => self.stripe(&stripe)?,
             }
         }
-        Ok(self.best)
+        Ok(self.found)
     }
 }
 
@@ -265,7 +194,7 @@ pub(super) fn nearest(
     let threads = usable_cores();
     let (sender, receiver) = bounded::<SearchWork>(2 * threads);
     let (done, emptied) = bounded::<Batch>(3 * threads);
-    let mut best: Vec<Vec<Neighbour>> = vec![Vec::new(); queries.len()];
+    let mut found = NearestRows::new(queries.len(), most);
     let rows = std::thread::scope(|scope| {
         let mut workers = Vec::with_capacity(threads);
         for _ in 0..threads {
@@ -273,7 +202,7 @@ pub(super) fn nearest(
             let comparer = Comparer {
                 queries: &prepared,
                 decoder,
-                best: (0..queries.len()).map(|_| Best::new(most)).collect(),
+                found: NearestRows::new(queries.len(), most),
                 besides,
                 room: Vec::new(),
                 bytes: Vec::new(),
@@ -293,41 +222,10 @@ pub(super) fn nearest(
         let rows = read.and_then(|()| feed.end());
         // A thread's own error before the one that it has ended.
         for worker in workers {
-            let found = worker.join();
-            let found = found.map_err(|panic| Error::internal(panic_message(&*panic)))??;
-            for (all, own) in best.iter_mut().zip(found) {
-                all.extend(own.rows.into_iter().map(|ranked| ranked.0));
-            }
+            let own = worker.join();
+            found.merge(own.map_err(|panic| Error::internal(panic_message(&*panic)))??);
         }
         rows
     })?;
-    for rows in &mut best {
-        rows.sort_by(order);
-        rows.truncate(most);
-    }
-    Ok((best, rows))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn equal_scores_are_in_the_order_of_rows_and_what_is_no_number_is_left_out() {
-        let mut best = Best::new(3);
-        for (row, score) in [
-            (9, 1.0),
-            (2, 0.5),
-            (7, 1.0),
-            (4, f32::NAN),
-            (1, 0.5),
-            (3, 1.0),
-        ] {
-            best.add(Neighbour { row, score });
-        }
-        let mut rows: Vec<Neighbour> = best.rows.into_iter().map(|ranked| ranked.0).collect();
-        rows.sort_by(order);
-        let rows: Vec<u64> = rows.iter().map(|one| one.row).collect();
-        assert_eq!(rows, [3, 7, 9]);
-    }
+    Ok((found.sorted(), rows))
 }

@@ -3,8 +3,7 @@
 //! The other output is a second file over the same ids, or a form of the first one that nobody has written yet:
 //! its vectors in another type, or cut to fewer components ([`DerivedForm`]).
 
-use std::collections::HashMap;
-
+use ahash::HashMap;
 use embedctl_common::vectors::{Numbers, RowVector};
 use serde::Serialize;
 

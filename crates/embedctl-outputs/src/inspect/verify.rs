@@ -6,7 +6,6 @@ use serde_json::Value;
 use super::Inspection;
 use super::agreement::{AgreementLimits, ComparedRows, Measure, RowsAgreement};
 use super::recorded::RecordedModel;
-use crate::Embedder;
 use crate::cancel::CancelToken;
 use crate::engine::{EngineInfo, Resolved};
 use crate::error::{Error, Place, Result};
@@ -17,6 +16,7 @@ use crate::output::{self, ChosenVectors, Dtype, Forms, TemporaryVectors};
 use crate::setting::{INPUT, MODEL, TEXT_FIELD, VERIFY};
 use crate::storage::Readable;
 use embedctl_common::vectors::RowParts;
+use embedctl_engine::Embedder;
 
 /// Where the rows' texts are.
 #[derive(Debug, Clone)]
@@ -283,7 +283,7 @@ fn texts(
 }
 
 /// Refuses a model whose files differ from those in the provenance.
-pub(crate) fn same_model(embedder: &Embedder, then: &VectorIdentity) -> Result<()> {
+pub fn same_model(embedder: &Embedder, then: &VectorIdentity) -> Result<()> {
     let weights = embedder.engine().provider.weights_of(embedder.model());
     let here = embedder.model().provenance(weights)?;
     for (path, hash) in then.files.iter().flatten() {

@@ -72,7 +72,7 @@ pub use part::{Manifest, Part, PartInfo, Point, ShardEnd, SourceState};
 pub use parts::{Create, Limits, Made, Parts};
 pub use paths::{folder_format, is_folder, is_inside, manifest_place, parts_of, rejects_of};
 pub use reader::{EmbeddedRange, JobReader};
-pub(crate) use reader::{point_inside, text_hash};
+pub use reader::{point_inside, text_hash};
 pub(crate) use seal::sealed;
 pub use shards::{Shard, ShardRange, plan};
 pub use spool::{Spool, SpoolReader};

@@ -8,18 +8,18 @@ mod scorer;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub use self::scorer::Scorer;
-use crate::batch::TokenRows;
-use crate::cancel::CancelToken;
-use crate::engine::RowWorker;
-use crate::engine::halving::Finished;
-use crate::engine::{EngineInfo, LoadedModel, Resolved};
-use crate::error::{Error, Place, Result};
-use crate::model::Model;
-use crate::record::{Numbers, RowParts, RowVectors, Texts};
-use crate::setting::VECTORS;
-use crate::stage::Clock;
-use crate::threads::{panic_message, spawn_scoped};
-use crate::tokenize::{Chunked, Chunks, TextTokenizer};
+use crate::halving::Finished;
+use crate::{EngineInfo, LoadedModel, Resolved, RowWorker};
+use embedctl_common::Texts;
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::error::{Error, Place, Result};
+use embedctl_common::setting::VECTORS;
+use embedctl_common::stage::Clock;
+use embedctl_common::threads::{panic_message, spawn_scoped};
+use embedctl_common::vectors::{Numbers, RowParts, RowVectors};
+use embedctl_model::Model;
+use embedctl_model::batch::TokenRows;
+use embedctl_model::tokenize::{Chunked, Chunks, TextTokenizer};
 
 /// Texts that [`Embedder::stream`] takes at a time.
 const STREAM_WINDOW: usize = 4096;
@@ -70,12 +70,12 @@ impl Embedder {
     }
 
     /// Bytes of memory that the model takes, about, where its engine knows.
-    pub(crate) fn memory(&self) -> Option<u64> {
+    pub fn memory(&self) -> Option<u64> {
         self.loaded.memory()
     }
 
     /// The tokenizer.
-    pub(crate) fn tokenizer(&self) -> &TextTokenizer {
+    pub fn tokenizer(&self) -> &TextTokenizer {
         self.loaded.tokenizer()
     }
 
@@ -85,14 +85,14 @@ impl Embedder {
     }
 
     /// The same by another tokenizer.
-    pub(crate) fn tokenize_by(&self, tokenizer: &TextTokenizer, texts: &Texts) -> TokenRows {
+    pub fn tokenize_by(&self, tokenizer: &TextTokenizer, texts: &Texts) -> TokenRows {
         let mut tokens = tokenizer.tokenize(texts);
         self.loaded.bounds().refuse(&mut tokens);
         tokens
     }
 
     /// The chunks of `texts`, with their tokens as they would be embedded.
-    pub(crate) fn chunk(&self, texts: &Texts, how: Chunked) -> Chunks {
+    pub fn chunk(&self, texts: &Texts, how: Chunked) -> Chunks {
         let mut chunks = self.loaded.tokenizer().chunk(texts, how, &Clock::default());
         self.loaded.bounds().refuse(&mut chunks.tokens);
         chunks
@@ -122,9 +122,9 @@ impl Embedder {
             .collect())
     }
 
-    /// Embeds `texts` with a model of sparse vectors ([`ModelConfig::sparse`](crate::model::ModelConfig::sparse)); rows come
+    /// Embeds `texts` with a model of sparse vectors ([`ModelConfig::sparse`](embedctl_model::ModelConfig::sparse)); rows come
     /// in their order. Of each row the entries that are not zero are kept:
-    /// [`get(row).entries()`](crate::record::RowVector::entries) gives the index of each, in ascending order, and its value.
+    /// [`get(row).entries()`](embedctl_common::vectors::RowVector::entries) gives the index of each, in ascending order, and its value.
     ///
     /// # Errors
     /// As [`Embedder::embed`]; or if the model's vectors are given in full.
@@ -139,10 +139,10 @@ impl Embedder {
         self.embed_rows_of_one_form(texts)
     }
 
-    /// Embeds `texts` with a model of a vector for each token ([`ModelConfig::multi`](crate::model::ModelConfig::multi)); rows
+    /// Embeds `texts` with a model of a vector for each token ([`ModelConfig::multi`](embedctl_model::ModelConfig::multi)); rows
     /// come in their order. A row is `[tokens, dimensions]`:
-    /// [`get(row).vectors()`](crate::record::RowVector::vectors) gives them one after another, and
-    /// [`get(row).values()`](crate::record::RowVector::values) side by side.
+    /// [`get(row).vectors()`](embedctl_common::vectors::RowVector::vectors) gives them one after another, and
+    /// [`get(row).values()`](embedctl_common::vectors::RowVector::values) side by side.
     ///
     /// # Errors
     /// As [`Embedder::embed`]; or if the model gives one vector for a text.
@@ -174,7 +174,7 @@ impl Embedder {
     }
 
     /// Embeds `texts` with a model of any kind, or of several kinds at once; rows come in their order. There is a
-    /// [part](RowVectors::parts) for each kind, in the order of [`ModelConfig::forms`](crate::model::ModelConfig::forms), with
+    /// [part](RowVectors::parts) for each kind, in the order of [`ModelConfig::forms`](embedctl_model::ModelConfig::forms), with
     /// as many rows as there are texts.
     ///
     /// # Errors
