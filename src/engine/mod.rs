@@ -14,8 +14,9 @@ pub mod native;
 mod padding_tests;
 #[cfg(test)]
 pub(crate) mod resolved_tests;
+pub mod rten;
 
 pub use auto::order as usual;
 pub use embedctl_engine::*;
-pub use embedctl_ort::{onnxruntime as ort, rten};
+pub use embedctl_ort::onnxruntime as ort;
 pub use installed::installed;

@@ -213,6 +213,9 @@ pub const WEIGHTS: Setting = Setting::long("weights");
 /// `window`.
 pub const WINDOW: Setting = Setting::long("window");
 
+/// The remedy where a build lacks what was asked of it.
+pub const FULL: &str = "build all of embedctl: cargo build, or cargo install --path .";
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,7 @@ use embedctl_model::batch::Batch;
 
 /// A batch whose rows are padded on the right to the longest.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct PaddedBatch {
+pub struct PaddedBatch {
     /// Rows.
     pub rows: usize,
     /// Padded length of each.
@@ -19,7 +19,7 @@ pub(crate) struct PaddedBatch {
 
 impl PaddedBatch {
     /// Fills this batch with the rows of `batch`, padded with `padding_id`, reusing its memory.
-    pub(crate) fn fill(&mut self, batch: &Batch, padding_id: u32) {
+    pub fn fill(&mut self, batch: &Batch, padding_id: u32) {
         self.rows = batch.rows();
         self.length = batch.longest();
         let size = self.rows * self.length;
@@ -44,7 +44,7 @@ impl PaddedBatch {
 
     /// The attention mask of row `index`.
     #[must_use]
-    pub(crate) fn mask(&self, index: usize) -> &[i64] {
+    pub fn mask(&self, index: usize) -> &[i64] {
         &self.attention_mask[index * self.length..(index + 1) * self.length]
     }
 }

@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use super::{Address, Child, StorageOption, WrittenObject};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::FULL;
 use embedctl_hub::HubSettings;
 
 /// A type without values.
@@ -48,7 +49,7 @@ impl Storage {
         Err(Error::usage(
             "this embedctl was built without object stores (s3://, gs://, az://, https://, hf://)",
         )
-        .with_remedy("build it with the feature `cloud` (cargo install --features cloud), or copy the files here"))
+        .with_remedy(format!("{FULL}; or copy the files here")))
     }
 }
 

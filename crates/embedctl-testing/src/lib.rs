@@ -46,3 +46,15 @@ pub fn root(files: &[(&str, &str)]) -> tempfile::TempDir {
     }
     root
 }
+
+/// The largest difference of two lists of numbers, of which there must be as many; NaN if one is.
+///
+/// # Panics
+/// If the lists have different lengths.
+#[must_use]
+pub fn apart(ours: &[f32], theirs: &[f32]) -> f32 {
+    assert_eq!(ours.len(), theirs.len());
+    let each = ours.iter().zip(theirs).map(|(a, b)| (a - b).abs());
+    // In this order NaN is the farthest apart.
+    each.max_by(f32::total_cmp).unwrap_or(0.0)
+}

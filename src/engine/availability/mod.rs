@@ -210,12 +210,13 @@ fn with_own_engine(of_library: ProviderStatus, device: &str, library: &Path) -> 
 }
 
 fn built_in_status(report: &ProviderReport, version: &str) -> ProviderStatus {
-    let state = if report.works {
-        AvailabilityState::Works
-    } else {
-        AvailabilityState::Unusable
+    let state = match (report.built_in, report.works) {
+        (false, _) => AvailabilityState::Absent,
+        (true, true) => AvailabilityState::Works,
+        (true, false) => AvailabilityState::Unusable,
     };
-    tried(state, report, None, Some(version.to_owned()))
+    let version = report.built_in.then(|| version.to_owned());
+    tried(state, report, None, version)
 }
 
 fn tried(

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use embedctl_native::PlainNetwork;
+use embedctl_testing::apart;
 use rten::{Model, ModelOptions, Value};
 
 use super::*;
@@ -154,14 +155,6 @@ fn on_rten(case: &FixtureCase) -> Result<f32, String> {
         .into_shape_vec::<f32, 3>()
         .map_err(|error| error.to_string())?;
     Ok(case.apart(&states))
-}
-
-/// The largest difference of two lists of numbers, of which there must be as many; NaN if one is.
-pub(crate) fn apart(ours: &[f32], theirs: &[f32]) -> f32 {
-    assert_eq!(ours.len(), theirs.len());
-    let each = ours.iter().zip(theirs).map(|(a, b)| (a - b).abs());
-    // In this order NaN is the farthest apart.
-    each.max_by(f32::total_cmp).unwrap_or(0.0)
 }
 
 #[test]

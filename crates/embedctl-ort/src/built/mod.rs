@@ -53,7 +53,7 @@ pub use embedctl_engine::FloatType;
 
 pub use self::export::{ExportForm, Exported, export};
 pub(crate) use self::narrow::PIECE;
-pub(crate) use self::writer::DeclaredWeight;
+pub use self::writer::DeclaredWeight;
 
 /// The version of the standard operators that graphs use.
 const OPERATOR_SET: i64 = 18;
@@ -96,11 +96,7 @@ impl GraphForm {
     ///
     /// # Errors
     /// If the provider does not compute in the numbers that were asked for.
-    pub(crate) fn of(
-        model: &Model,
-        provider: Provider,
-        options: &ResolvedEngine,
-    ) -> Result<Self, Cause> {
+    pub fn of(model: &Model, provider: Provider, options: &ResolvedEngine) -> Result<Self, Cause> {
         let float = options.float.unwrap_or(FloatType::F32);
         if !provider.computes_in(float) {
             return Err(Cause::of(format!(
@@ -184,7 +180,7 @@ impl BuiltGraph {
     }
 
     /// The output that is read.
-    pub(crate) fn output(&self) -> OutputChoice {
+    pub fn output(&self) -> OutputChoice {
         let name = self.graph.output[0].name.clone();
         match name.as_str() {
             STATES => OutputChoice::Tokens(name),
@@ -193,7 +189,7 @@ impl BuiltGraph {
     }
 
     /// The weights that lie beside the graph.
-    pub(crate) fn weights(&self) -> &[DeclaredWeight] {
+    pub fn weights(&self) -> &[DeclaredWeight] {
         &self.weights
     }
 
@@ -254,7 +250,7 @@ impl BuiltGraph {
     }
 
     /// The same for a reader that is given the weights in memory, each as a [file](DeclaredWeight::file) of its own.
-    pub(crate) fn model_in_memory(&self) -> Vec<u8> {
+    pub fn model_in_memory(&self) -> Vec<u8> {
         self.model(|_, weight| external(&weight.file(), 0, weight.bytes()))
     }
 }

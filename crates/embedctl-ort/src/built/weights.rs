@@ -17,7 +17,7 @@ impl DeclaredWeight {
     ///
     /// # Errors
     /// If a tensor is missing or has a wrong shape, type or content, or a value that half precision does not hold.
-    pub(crate) fn read(&self, network: &PlainNetwork, out: &mut [u8]) -> Result<()> {
+    pub fn read(&self, network: &PlainNetwork, out: &mut [u8]) -> Result<()> {
         match self.source {
             WeightSource::Table(table) => self.table(network, table, out),
             WeightSource::Product(product, first) => self.product(network, product, first, out),

@@ -13,7 +13,7 @@ use embedctl_onnx::{
 
 /// A weight that the graph declares and that lies beside it.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct DeclaredWeight {
+pub struct DeclaredWeight {
     /// Its name in the graph.
     pub name: String,
     /// Its shape in the graph.
@@ -21,14 +21,14 @@ pub(crate) struct DeclaredWeight {
     /// The type of its elements.
     pub element: FloatType,
     /// Where its elements come from.
-    pub source: WeightSource,
+    pub(crate) source: WeightSource,
     /// Whether it is a product of fewer bits than the states, which is widened when it is used.
     pub is_widened: bool,
 }
 
 impl DeclaredWeight {
     /// The file that it is for a reader that is given it in memory. rten takes no other names.
-    pub(crate) fn file(&self) -> String {
+    pub fn file(&self) -> String {
         format!("{}.data", self.name)
     }
 
@@ -38,7 +38,7 @@ impl DeclaredWeight {
     }
 
     /// Bytes of its elements.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.numbers() * self.element.size()
     }
 

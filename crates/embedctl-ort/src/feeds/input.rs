@@ -5,7 +5,7 @@ use embedctl_model::PositionIds;
 
 /// One declared input of the graph and its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct GraphInput {
+pub struct GraphInput {
     /// Name in the graph.
     pub name: String,
     /// Its content.
@@ -14,7 +14,7 @@ pub(crate) struct GraphInput {
 
 /// The content of an input, in the element type that the graph declares.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum InputFeed {
+pub enum InputFeed {
     /// Integers of shape `[rows, length]`; [`Tokens::fill`] makes them.
     Tokens(Tokens, Width),
     /// An empty key or value cache: a tensor without elements.
@@ -25,7 +25,7 @@ pub(crate) enum InputFeed {
 
 /// Integers with one element a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tokens {
+pub enum Tokens {
     /// `input_ids`.
     Ids,
     /// `attention_mask`.
@@ -38,7 +38,7 @@ pub(crate) enum Tokens {
 
 /// Integer types that graphs declare for tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Width {
+pub enum Width {
     /// int32.
     I32,
     /// int64.
@@ -47,7 +47,7 @@ pub(crate) enum Width {
 
 /// Element types of an empty cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PastElement {
+pub enum PastElement {
     /// 32-bit float.
     F32,
     /// 16-bit float.
@@ -56,7 +56,7 @@ pub(crate) enum PastElement {
 
 /// A dimension of an empty cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PastDim {
+pub enum PastDim {
     /// As many as the batch has rows.
     Rows,
     /// The number of tokens in the cache: 0.
@@ -66,7 +66,7 @@ pub(crate) enum PastDim {
 }
 
 /// An integer type that token ids are fed in.
-pub(crate) trait TokenInt: Copy {
+pub trait TokenInt: Copy {
     /// Converts a token id, a mask bit or a position; all are small.
     fn from_token(value: i64) -> Self;
 }
@@ -86,7 +86,7 @@ impl TokenInt for i32 {
 
 impl Tokens {
     /// Replaces `out` with this input's elements for `batch`, row-major `[rows, length]`.
-    pub(crate) fn fill<T: TokenInt>(self, batch: &PaddedBatch, out: &mut Vec<T>) {
+    pub fn fill<T: TokenInt>(self, batch: &PaddedBatch, out: &mut Vec<T>) {
         out.clear();
         match self {
             Self::Ids => out.extend(batch.input_ids.iter().map(|&id| T::from_token(id))),
@@ -121,7 +121,7 @@ impl Tokens {
 
 impl PastDim {
     /// The dimension's size for a batch of `rows`.
-    pub(crate) fn size(self, rows: usize) -> usize {
+    pub fn size(self, rows: usize) -> usize {
         match self {
             Self::Rows => rows,
             Self::Tokens => 0,

@@ -8,7 +8,7 @@ mod input;
 #[path = "feeds_tests.rs"]
 mod tests;
 
-pub(crate) use self::input::{GraphInput, InputFeed, PastDim, PastElement, Tokens, Width};
+pub use self::input::{GraphInput, InputFeed, PastDim, PastElement, Tokens, Width};
 
 use crate::padded::PaddedBatch;
 use embedctl_common::error::{Error, Result};
@@ -29,7 +29,7 @@ fn another_file() -> String {
 
 /// All inputs of a graph and the output that is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Feeds {
+pub struct Feeds {
     /// Declared inputs, in the graph's order.
     pub inputs: Vec<GraphInput>,
     /// The output that is read.
@@ -46,7 +46,7 @@ pub(crate) struct Feeds {
 
 impl Feeds {
     /// Decides for an opened model and the graph that runs it, whose output `output` is read.
-    pub(crate) fn of(model: &Model, graph: &Graph, output: &OutputChoice) -> Result<Self> {
+    pub fn of(model: &Model, graph: &Graph, output: &OutputChoice) -> Result<Self> {
         let feeds = Self::new(graph, model.config.positions, output)
             .map_err(|reason| Error::model(&model.id, reason).with_remedy(another_file()))?;
         Ok(Self {
@@ -60,7 +60,7 @@ impl Feeds {
     /// # Errors
     /// If an input's name, type or shape is not understood, there are no token ids among the inputs, or
     /// the output is missing or not of floats.
-    pub(crate) fn new(
+    pub fn new(
         graph: &Graph,
         positions: PositionIds,
         output: &OutputChoice,
@@ -118,7 +118,7 @@ impl Feeds {
     ///
     /// # Errors
     /// A sentence that names both shapes, if the output does not belong to the batch.
-    pub(crate) fn width(&self, shape: &[usize], batch: &PaddedBatch) -> Result<usize, String> {
+    pub fn width(&self, shape: &[usize], batch: &PaddedBatch) -> Result<usize, String> {
         let (expected, width) = match (&self.output, shape) {
             (OutputChoice::Tokens(_), &[rows, length, width]) => {
                 (rows == batch.rows && length == batch.length, width)
@@ -140,12 +140,7 @@ impl Feeds {
     }
 
     /// Wraps the output's elements.
-    pub(crate) fn wrap<'a>(
-        &self,
-        elements: &'a [f32],
-        batch: &PaddedBatch,
-        width: usize,
-    ) -> Output<'a> {
+    pub fn wrap<'a>(&self, elements: &'a [f32], batch: &PaddedBatch, width: usize) -> Output<'a> {
         match self.output {
             OutputChoice::Tokens(_) => Output::Padded {
                 states: elements,

@@ -9,11 +9,12 @@ use serde_json::Value;
 use super::opener::WIDEN_FOR_GOOD;
 use super::tests::{built_inputs, cpu_library, library_is_here, open, options, states, states_of};
 use super::*;
-use crate::built::tests::{FixtureCase, TOLERANCE, apart, cases};
+use crate::built::tests::{FixtureCase, TOLERANCE, cases};
 use crate::built::{FloatType, GraphForm};
 use crate::runtime::registration::{on_cpu, session_builder};
 use embedctl_common::cancel::CancelToken;
 use embedctl_model::{ModelOptions, WeightsPreference};
+use embedctl_testing::apart;
 
 use super::source::{BuiltSource, GraphSource};
 

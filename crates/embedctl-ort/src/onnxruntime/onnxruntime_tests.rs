@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::source::{BuiltSource, GraphSource};
 use super::*;
-use crate::built::tests::{FixtureCase, apart};
+use crate::built::tests::FixtureCase;
 use crate::built::{self, FloatType, GraphForm, STATES};
 use crate::runtime::library::Library;
 use crate::runtime::registration::{self, session_builder};
@@ -15,6 +15,7 @@ use embedctl_model::batch::Batch;
 use embedctl_model::pool::PoolingRule;
 use embedctl_model::{ModelOptions, ModelTask, ScoreTask, WeightsPreference};
 use embedctl_native::PlainNetwork;
+use embedctl_testing::apart;
 use ort::session::builder::SessionBuilder;
 
 /// Opens `model` with a library of this process's own choice.

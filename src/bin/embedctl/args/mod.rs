@@ -107,6 +107,13 @@ pub enum Command {
     Tokens(Box<TokensArgs>),
     #[cfg(feature = "serve")]
     Serve(Box<ServeArgs>),
+    /// Serve vectors over HTTP (not in this build)
+    #[cfg(not(feature = "serve"))]
+    #[command(disable_help_flag = true)]
+    Serve {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+        arguments: Vec<OsString>,
+    },
     Download(DownloadArgs),
     Cache(CacheArgs),
     Info(InfoArgs),
@@ -251,7 +258,6 @@ const COMMANDS: &[&str] = &[
     "embed",
     "score",
     "tokens",
-    #[cfg(feature = "serve")]
     "serve",
     "download",
     "cache",

@@ -9,7 +9,7 @@ use embedctl::serve::{BoundListener, Listen};
 use super::embed::StoreArgs;
 use super::engine::EngineArgs;
 use super::model::OverrideArgs;
-use super::values::{host_name, named, positive, seconds, web_origin};
+use super::values::{positive, seconds};
 
 /// Serve a model's vectors or scores over HTTP, as embed and score compute them
 ///
@@ -205,3 +205,36 @@ Exit codes:
   1    failed
   2    wrong options, or vectors that would not mix with those of --like
   130  requests were left without an answer, or with a part of it";
+
+/// The origin of web pages as browsers send it, or `*` for all.
+fn web_origin(text: &str) -> Result<String, String> {
+    let is_origin = text.split_once("://").is_some_and(|(scheme, host)| {
+        !scheme.is_empty() && !host.is_empty() && !host.contains(['/', '?', '#', '@', ' '])
+    });
+    match text {
+        "*" | "null" => Ok(text.to_owned()),
+        _ if is_origin => Ok(text.to_ascii_lowercase()),
+        _ => Err(
+            "an origin is a scheme and a host, with a port if it is not the usual one, and nothing behind: \
+             https://example.org"
+                .to_owned(),
+        ),
+    }
+}
+
+/// The name of a host as browsers send it, without a port.
+fn host_name(text: &str) -> Result<String, String> {
+    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    match !text.is_empty() && text.bytes().all(is_of_name) {
+        true => Ok(text.to_owned()),
+        false => Err("give a name alone, without a scheme and a port: example.org".to_owned()),
+    }
+}
+
+/// A text that is not empty.
+fn named(text: &str) -> Result<String, String> {
+    match text.trim().is_empty() {
+        true => Err("it is empty".to_owned()),
+        false => Ok(text.to_owned()),
+    }
+}

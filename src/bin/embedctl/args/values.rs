@@ -78,39 +78,6 @@ pub fn input_format() -> impl TypedValueParser<Value = InputFormat> {
     )
 }
 
-/// The origin of web pages as browsers send it, or `*` for all.
-pub fn web_origin(text: &str) -> Result<String, String> {
-    let is_origin = text.split_once("://").is_some_and(|(scheme, host)| {
-        !scheme.is_empty() && !host.is_empty() && !host.contains(['/', '?', '#', '@', ' '])
-    });
-    match text {
-        "*" | "null" => Ok(text.to_owned()),
-        _ if is_origin => Ok(text.to_ascii_lowercase()),
-        _ => Err(
-            "an origin is a scheme and a host, with a port if it is not the usual one, and nothing behind: \
-             https://example.org"
-                .to_owned(),
-        ),
-    }
-}
-
-/// The name of a host as browsers send it, without a port.
-pub fn host_name(text: &str) -> Result<String, String> {
-    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-    match !text.is_empty() && text.bytes().all(is_of_name) {
-        true => Ok(text.to_owned()),
-        false => Err("give a name alone, without a scheme and a port: example.org".to_owned()),
-    }
-}
-
-/// A text that is not empty.
-pub fn named(text: &str) -> Result<String, String> {
-    match text.trim().is_empty() {
-        true => Err("it is empty".to_owned()),
-        false => Ok(text.to_owned()),
-    }
-}
-
 /// `--output-format`.
 pub fn output_format() -> impl TypedValueParser<Value = OutputFormat> {
     let formats = OutputFormat::all();

@@ -56,6 +56,12 @@ pub fn run(args: &Args, config: &Config, printer: &Printer) -> Result<ExitCode, 
         Command::Tokens(tokens) => embed::tokens(tokens, &args.messages, printer),
         #[cfg(feature = "serve")]
         Command::Serve(serve) => serve::run(serve, &args.messages, printer),
+        #[cfg(not(feature = "serve"))]
+        Command::Serve { .. } => Err(Error::usage(
+            "this build of embedctl was made without `serve`",
+        )
+        .with_remedy(embedctl::setting::FULL)
+        .into()),
         Command::Download(download) => download::run(download, &args.messages, printer),
         Command::Cache(cache) => cache::run(cache, &args.messages, printer),
         Command::Export(export) => export::run(export, &args.messages, printer),

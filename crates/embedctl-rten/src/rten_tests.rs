@@ -6,12 +6,12 @@ use half::bf16;
 use prost::Message as _;
 
 use super::*;
-use crate::built::tests::apart;
 use embedctl_model::{Frame, ModelOptions, WeightsPreference};
 use embedctl_onnx::{
     BFLOAT16, EXTERNAL, FLOAT, GraphProto, ModelProto, Node, OperatorSet, StringEntry, Tensor,
     float_value,
 };
+use embedctl_testing::apart;
 
 fn model(case: &str) -> Model {
     let options = ModelOptions {
@@ -294,6 +294,6 @@ fn a_panic_is_an_error() {
 
 #[test]
 fn the_version_is_the_pinned_one() {
-    let manifest = include_str!("../../../../Cargo.toml");
+    let manifest = include_str!("../../../Cargo.toml");
     assert!(manifest.contains(&format!("\nrten = \"={VERSION}\"")));
 }

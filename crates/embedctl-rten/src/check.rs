@@ -6,8 +6,8 @@ use std::time::Instant;
 use rten::{Model, Value};
 
 use super::guarded;
-use crate::provider::{ProviderReport, check_graph as graph};
 use embedctl_engine::Provider;
+use embedctl_ort::provider::{ProviderReport, check_graph as graph};
 
 /// Runs a small graph. Takes some milliseconds.
 #[must_use]

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use rten::{Model as RtenModel, NodeId, RunOptions, ThreadPool, Value, ValueOrView};
 
 use super::stored;
-use crate::built::{BuiltGraph, FloatType, GraphForm};
-use crate::feeds::{Feeds, InputFeed};
-use crate::padded::PaddedBatch;
 use embedctl_common::error::{Cause, Error, ErrorKind, Result};
 use embedctl_engine::{Provider, ResolvedEngine};
 use embedctl_model::{Graph, Model, OutputChoice, WeightsKind};
 use embedctl_native::PlainNetwork;
+use embedctl_ort::built::{BuiltGraph, FloatType, GraphForm};
+use embedctl_ort::feeds::{Feeds, InputFeed};
+use embedctl_ort::padded::PaddedBatch;
 
 /// Where a graph and its weights come from.
 pub(super) enum RtenSource {

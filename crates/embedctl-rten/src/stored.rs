@@ -15,11 +15,11 @@ use half::bf16;
 use prost::Message;
 use rten::{Model, ModelOptions};
 
-use crate::built::BuiltGraph;
 use embedctl_common::error::{Cause, Error};
 use embedctl_common::small_file;
 use embedctl_native::PlainNetwork;
 use embedctl_onnx::{self as onnx, MessageKind, Node, StringEntry, Tensor};
+use embedctl_ort::built::BuiltGraph;
 
 /// Loads the file at `path`.
 pub(super) fn load(path: &Path) -> Result<Model, Cause> {

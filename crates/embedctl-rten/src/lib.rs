@@ -2,6 +2,29 @@
 //!
 //! [`graph`] reads a file as rten takes it and runs it on a batch of any shape; all workers share the one
 //! copy of its weights, each on a thread of its own.
+//!
+//! ```
+//! use embedctl_model::batch::Batch;
+//! use embedctl_model::{Model, ModelOptions, WeightsPreference};
+//! use embedctl_common::cancel::CancelToken;
+//! use embedctl_engine::ResolvedEngine;
+//!
+//! # fn main() -> embedctl_common::Result<()> {
+//! let options = ModelOptions {
+//!     model: "../../fixtures/parity/bert-cls/model".into(),
+//!     ..ModelOptions::default()
+//! };
+//! let model = Model::open(&options, WeightsPreference::Onnx)?;
+//! let engine = embedctl_rten::open(&model, &ResolvedEngine::default(), &[], &CancelToken::new())?;
+//! let batch = Batch { ids: vec![2, 7, 9, 3], types: Vec::new(), ends: vec![4], seen: Vec::new() };
+//! let mut worker = engine.worker()?;
+//! assert!(worker.run(&batch)?.fits(&batch));
+//! # Ok(())
+//! # }
+//! ```
+
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+#![warn(clippy::unwrap_used)]
 
 mod check;
 mod graph;
@@ -17,9 +40,6 @@ use std::time::Duration;
 pub use self::check::check;
 
 use self::graph::{RtenGraph, RtenSource, RunThreads};
-use super::feeds::Feeds;
-use crate::padded::PaddedBatch;
-use crate::{CPU_LIMITS, single_device};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{MODEL_FILE, PROVIDER};
@@ -29,6 +49,9 @@ use embedctl_engine::{
 };
 use embedctl_model::Model;
 use embedctl_model::batch::{Batch, BatchLimits};
+use embedctl_ort::feeds::Feeds;
+use embedctl_ort::padded::PaddedBatch;
+use embedctl_ort::{CPU_LIMITS, single_device};
 
 /// The engine's name in messages.
 const NAME: &str = "rten";
