@@ -10,7 +10,7 @@
 //! ```
 //!
 //! ```
-//! use embedctl_model::batch::Batch;
+//! use embedctl_rows::batch::Batch;
 //! use embedctl_model::{Model, ModelOptions, WeightsPreference};
 //! use embedctl_common::cancel::CancelToken;
 //! use embedctl_engine::ResolvedEngine;
@@ -45,7 +45,7 @@ pub mod runtime;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::DEVICE;
 use embedctl_engine::{EngineOptions, Provider};
-use embedctl_model::batch::BatchLimits;
+use embedctl_rows::batch::BatchLimits;
 
 /// Default batches for ONNX graphs on a processor: few enough tokens for the activations to stay in the cache.
 pub(crate) const CPU_LIMITS: BatchLimits = BatchLimits {

@@ -122,7 +122,7 @@ impl Embedder {
             .collect())
     }
 
-    /// Embeds `texts` with a model of sparse vectors ([`ModelConfig::sparse`](crate::model::ModelConfig::sparse)); rows come
+    /// Embeds `texts` with a model of sparse vectors ([`ModelConfig::sparse`](embedctl_rows::ModelConfig::sparse)); rows come
     /// in their order. Of each row the entries that are not zero are kept:
     /// [`get(row).entries()`](crate::record::RowVector::entries) gives the index of each, in ascending order, and its value.
     ///
@@ -139,7 +139,7 @@ impl Embedder {
         self.embed_rows_of_one_form(texts)
     }
 
-    /// Embeds `texts` with a model of a vector for each token ([`ModelConfig::multi`](crate::model::ModelConfig::multi)); rows
+    /// Embeds `texts` with a model of a vector for each token ([`ModelConfig::multi`](embedctl_rows::ModelConfig::multi)); rows
     /// come in their order. A row is `[tokens, dimensions]`:
     /// [`get(row).vectors()`](crate::record::RowVector::vectors) gives them one after another, and
     /// [`get(row).values()`](crate::record::RowVector::values) side by side.
@@ -174,7 +174,7 @@ impl Embedder {
     }
 
     /// Embeds `texts` with a model of any kind, or of several kinds at once; rows come in their order. There is a
-    /// [part](RowVectors::parts) for each kind, in the order of [`ModelConfig::forms`](crate::model::ModelConfig::forms), with
+    /// [part](RowVectors::parts) for each kind, in the order of [`ModelConfig::forms`](embedctl_rows::ModelConfig::forms), with
     /// as many rows as there are texts.
     ///
     /// # Errors

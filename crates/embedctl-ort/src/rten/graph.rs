@@ -14,8 +14,9 @@ use crate::feeds::{Feeds, InputFeed};
 use crate::padded::PaddedBatch;
 use embedctl_common::error::{Cause, Error, ErrorKind, Result};
 use embedctl_engine::{Provider, ResolvedEngine};
-use embedctl_model::{Graph, Model, OutputChoice, WeightsKind};
+use embedctl_model::{Graph, Model, WeightsKind};
 use embedctl_native::PlainNetwork;
+use embedctl_rows::OutputChoice;
 
 /// Where a graph and its weights come from.
 pub(super) enum RtenSource {

@@ -28,7 +28,7 @@ use embedctl_engine::{
     Engine, EngineInfo, Output, Provider, ResolvedEngine, SkippedCandidate, Worker,
 };
 use embedctl_model::Model;
-use embedctl_model::batch::{Batch, BatchLimits};
+use embedctl_rows::batch::{Batch, BatchLimits};
 
 /// The engine's name in messages.
 const NAME: &str = "rten";

@@ -7,11 +7,12 @@ use prost::Message as _;
 
 use super::*;
 use crate::built::tests::apart;
-use embedctl_model::{Frame, ModelOptions, WeightsPreference};
+use embedctl_model::{ModelOptions, WeightsPreference};
 use embedctl_onnx::{
     BFLOAT16, EXTERNAL, FLOAT, GraphProto, ModelProto, Node, OperatorSet, StringEntry, Tensor,
     float_value,
 };
+use embedctl_rows::Frame;
 
 fn model(case: &str) -> Model {
     let options = ModelOptions {

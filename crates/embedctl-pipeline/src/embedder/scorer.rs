@@ -4,9 +4,9 @@ use crate::cancel::CancelToken;
 use crate::embedder::Embedder;
 use crate::engine::{EngineInfo, Resolved};
 use crate::error::{Error, Result};
-use crate::model::score::ScoreKind;
 use crate::model::{Model, ModelOptions, ModelTask, ScoreTask};
 use embedctl_common::pair::TextPair;
+use embedctl_rows::score::ScoreKind;
 
 /// Scores pairs of texts, or single texts, held in memory.
 pub struct Scorer {
