@@ -25,7 +25,6 @@ use embedctl::model::{Model, ModelOptions};
 use embedctl::pipeline::{self, Summary};
 use embedctl::progress::{Progress, Silent};
 use embedctl::stage::Stage;
-use embedctl::tokenize::TextTokenizer;
 
 const MODEL: &str = "fixtures/models/all-MiniLM-L6-v2";
 
@@ -109,7 +108,7 @@ fn main() {
 
 /// The batches that the pipeline makes of the corpus.
 fn batches(model: &Model, engine: &dyn Engine, corpus: &Path, threads: usize) -> Vec<Batch> {
-    let tokenizer = TextTokenizer::new(model, threads).expect("the tokenizer");
+    let tokenizer = model.text_tokenizer(threads).expect("the tokenizer");
     let mut reader = RecordReader::open(&[Source::Path(corpus.into())], InputOptions::default())
         .expect("the corpus");
     let mut batches = Vec::new();

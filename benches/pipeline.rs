@@ -31,7 +31,6 @@ use embedctl::pipeline::{self, Summary};
 use embedctl::progress::{Progress, Silent};
 use embedctl::record::Texts;
 use embedctl::stage::Stage;
-use embedctl::tokenize::TextTokenizer;
 use rayon::prelude::*;
 
 const MODEL: &str = "fixtures/models/all-MiniLM-L6-v2";
@@ -68,7 +67,7 @@ fn main() {
     };
     let model = Model::open(&options, WeightsPreference::Onnx).expect("the model");
     let spent = processor_seconds();
-    let tokenizer = TextTokenizer::new(&model, threads).expect("the tokenizer");
+    let tokenizer = model.text_tokenizer(threads).expect("the tokenizer");
     println!(
         "preparing the tokenizer: {:.0} ms of processor time",
         (processor_seconds() - spent) * 1e3

@@ -164,7 +164,6 @@ mod tests {
     use super::*;
     use crate::model::{Model, ModelOptions, WeightsPreference};
     use crate::record::Texts;
-    use crate::tokenize::TextTokenizer;
 
     #[test]
     fn names_are_understood() {
@@ -221,9 +220,8 @@ mod tests {
             max_length: Some(512),
             ..ModelOptions::default()
         };
-        let tokenizer =
-            TextTokenizer::new(&Model::open(&options, WeightsPreference::Onnx).unwrap(), 1)
-                .unwrap();
+        let model = Model::open(&options, WeightsPreference::Onnx).unwrap();
+        let tokenizer = model.text_tokenizer(1).unwrap();
         let texts: Texts = (from..from + count)
             .map(|index| corpus.text(index))
             .collect();

@@ -177,7 +177,7 @@ mod tests {
         for _ in 0..3 {
             let mut worker = engine.worker().unwrap();
             let mut batch = Batch::default();
-            batch.fill(&plans[0], &tokens, &crate::model::Frame::default());
+            batch.fill(&plans[0], &tokens, &crate::rows::Frame::default());
             worker.run(&batch).unwrap();
         }
         assert_eq!(made.load(Ordering::Relaxed), 2);

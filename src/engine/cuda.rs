@@ -25,9 +25,10 @@ use crate::engine::{
     ResolvedEngine, SkippedCandidate, Worker,
 };
 use crate::error::{Cause, Error, ErrorKind, Result};
-use crate::model::{Model, OutputChoice, PoolingMode};
+use crate::model::Model;
 use crate::pool::{Pooler, PoolingRule};
 use crate::provider::ProviderOption;
+use crate::rows::{OutputChoice, PoolingMode};
 use crate::setting::{PRECISION, PROVIDER};
 
 /// The engine's name in messages.

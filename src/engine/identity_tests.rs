@@ -11,11 +11,11 @@ use crate::identity::provenance::Provenance;
 use crate::identity::*;
 use crate::job::{Fingerprint, JobFile};
 use crate::model::{
-    ModelOptions, ModelTask, PoolingMode, Precision, ScoreTask, TextRole, TextTask, VectorKind,
-    WeightsKind,
+    ModelOptions, ModelTask, Precision, ScoreTask, TextRole, TextTask, VectorKind, WeightsKind,
 };
 use crate::output::{Calibration, Destination, Dtype, OutputFormat, OutputOptions, VectorType};
 use crate::progress::Counts;
+use crate::rows::PoolingMode;
 use crate::storage::Readable;
 
 /// The identity of a run's vectors with these options.

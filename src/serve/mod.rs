@@ -20,8 +20,8 @@ use crate::engine::{EngineInfo, LoadedModel, Resolved};
 use crate::error::Result;
 use crate::identity::VectorIdentity;
 use crate::inspect::Verification;
-use crate::model::Dimensions;
 use crate::output::Dtype;
+use crate::rows::Dimensions;
 use model::OpenedModel;
 use rows::LikeRows;
 

@@ -414,8 +414,9 @@ fn the_first_minute_ends_with_the_tests() {
     let first = commands.next().unwrap().text;
     // Cargo's target folder may lie anywhere.
     assert!(
-        first.starts_with("cargo run --bin embedctl --no-default-features --features cli,cloud -- embed ")
-            && !first.contains("target"),
+        first.starts_with(
+            "cargo run --bin embedctl --no-default-features --features cli,cloud -- embed "
+        ) && !first.contains("target"),
         "{first}"
     );
     let second = commands.next().unwrap().text;

@@ -4,6 +4,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::path::Path;
 
+use serde_json::Value;
+
 use crate::error::Cause;
 use crate::file_state;
 
@@ -29,6 +31,14 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
     String::from_utf8(read(path, limit)?)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// The values of a JSON file. Its parser is compiled here, where it is optimised: the largest files are tokenizers.
+///
+/// # Errors
+/// If the bytes are not JSON.
+pub fn json(bytes: &[u8]) -> serde_json::Result<Value> {
+    serde_json::from_slice(bytes)
 }
 
 /// Opens a regular file for reading, without waiting for the other end of a pipe.

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
@@ -178,16 +178,36 @@ pub fn within<T: Send + 'static, E: From<String> + Send + 'static>(
     stop: &Receiver<()>,
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, E> {
-    let (sender, receiver) = bounded(1);
+    let result = Arc::new(Mutex::new(None));
+    let made = Arc::clone(&result);
+    ended_within(limit, stop, move || {
+        *locked(&made) = Some(guarded(|| decoding(work), E::from));
+    })?;
+    let result = locked(&result).take();
+    result.unwrap_or_else(|| Err("its thread has ended".to_owned().into()))
+}
+
+/// Waits for the end of `work`. Apart from its result, which would bring a channel of its own for each type.
+fn ended_within(
+    limit: Duration,
+    stop: &Receiver<()>,
+    work: impl FnOnce() + Send + 'static,
+) -> Result<(), String> {
+    let (sender, receiver) = bounded::<()>(1);
     let spawned = try_spawn("limited", move || {
-        // The receiver may be gone.
-        let _ = sender.send(guarded(|| decoding(work), E::from));
+        work();
+        drop(sender);
     });
     spawned.map_err(|error| format!("no thread could be started: {error}"))?;
+    ended(limit, stop, &receiver)
+}
+
+/// Waits until the other end of a channel is gone.
+fn ended(limit: Duration, stop: &Receiver<()>, work: &Receiver<()>) -> Result<(), String> {
     select! {
-        recv(receiver) -> result => result.unwrap_or_else(|_| Err("its thread has ended".to_owned().into())),
-        recv(stop) -> _ => Err("it was interrupted".to_owned().into()),
-        recv(after(limit)) -> _ => Err(format!("it did not finish within {} s", limit.as_secs()).into()),
+        recv(work) -> _ => Ok(()),
+        recv(stop) -> _ => Err("it was interrupted".to_owned()),
+        recv(after(limit)) -> _ => Err(format!("it did not finish within {} s", limit.as_secs())),
     }
 }
 

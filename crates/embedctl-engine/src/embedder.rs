@@ -18,8 +18,8 @@ use embedctl_common::stage::Clock;
 use embedctl_common::threads::{panic_message, spawn_scoped};
 use embedctl_common::vectors::{Numbers, RowParts, RowVectors};
 use embedctl_model::Model;
-use embedctl_model::batch::TokenRows;
-use embedctl_model::tokenize::{Chunked, Chunks, TextTokenizer};
+use embedctl_rows::batch::TokenRows;
+use embedctl_rows::tokenize::{Chunked, Chunks, TextTokenizer};
 
 /// Texts that [`Embedder::stream`] takes at a time.
 const STREAM_WINDOW: usize = 4096;
@@ -122,7 +122,7 @@ impl Embedder {
             .collect())
     }
 
-    /// Embeds `texts` with a model of sparse vectors ([`ModelConfig::sparse`](embedctl_model::ModelConfig::sparse)); rows come
+    /// Embeds `texts` with a model of sparse vectors ([`ModelConfig::sparse`](embedctl_rows::ModelConfig::sparse)); rows come
     /// in their order. Of each row the entries that are not zero are kept:
     /// [`get(row).entries()`](embedctl_common::vectors::RowVector::entries) gives the index of each, in ascending order, and its value.
     ///
@@ -139,7 +139,7 @@ impl Embedder {
         self.embed_rows_of_one_form(texts)
     }
 
-    /// Embeds `texts` with a model of a vector for each token ([`ModelConfig::multi`](embedctl_model::ModelConfig::multi)); rows
+    /// Embeds `texts` with a model of a vector for each token ([`ModelConfig::multi`](embedctl_rows::ModelConfig::multi)); rows
     /// come in their order. A row is `[tokens, dimensions]`:
     /// [`get(row).vectors()`](embedctl_common::vectors::RowVector::vectors) gives them one after another, and
     /// [`get(row).values()`](embedctl_common::vectors::RowVector::values) side by side.
@@ -174,7 +174,7 @@ impl Embedder {
     }
 
     /// Embeds `texts` with a model of any kind, or of several kinds at once; rows come in their order. There is a
-    /// [part](RowVectors::parts) for each kind, in the order of [`ModelConfig::forms`](embedctl_model::ModelConfig::forms), with
+    /// [part](RowVectors::parts) for each kind, in the order of [`ModelConfig::forms`](embedctl_rows::ModelConfig::forms), with
     /// as many rows as there are texts.
     ///
     /// # Errors

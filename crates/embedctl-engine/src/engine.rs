@@ -2,11 +2,11 @@
 //!
 //! An [`Engine`] is an opened model. Each pipeline thread asks it for a [`Worker`] of its own, so that
 //! `run` needs no lock. A worker returns token-level hidden states, or pooled rows where the graph or the
-//! device pools; [`embedctl_model::pool`] finishes both.
+//! device pools; [`embedctl_rows::pool`] finishes both.
 
 use embedctl_common::error::Result;
 use embedctl_common::vectors::Numbers;
-use embedctl_model::batch::{Batch, BatchLimits, TokenRows};
+use embedctl_rows::batch::{Batch, BatchLimits, TokenRows};
 
 use crate::{Cosine, EngineInfo, FinishRow};
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use embedctl_common::error::{Cause, Error, ErrorKind, Result};
 use embedctl_common::setting::{BATCH_TOKENS, MAX_LENGTH};
 use embedctl_common::vectors::RowVectors;
-use embedctl_model::batch::BatchPlan;
+use embedctl_rows::batch::BatchPlan;
 
 /// The results of a plan's rows.
 #[derive(Debug, Default)]

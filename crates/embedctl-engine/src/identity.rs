@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use embedctl_model::{
-    Adapter, Dimensions, Model, ModelConfig, ModelOptions, ModelProvenance, ModelTask,
-    OutputChoice, TextTask, WeightsKind,
+    Adapter, Model, ModelOptions, ModelProvenance, ModelTask, TextTask, WeightsKind,
 };
+use embedctl_rows::{Dimensions, ModelConfig, OutputChoice};
 
 pub use self::compare::{Difference, Fields, Weight, differences, flatten, is_within, listed};
 use embedctl_common::error::{Error, Result};

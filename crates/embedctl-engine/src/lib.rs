@@ -40,7 +40,7 @@ pub mod row_worker;
 
 pub use arithmetic::{Cosine, FinishRow, FloatType, Lengths, sample};
 pub use embedctl_common::Arithmetic;
-pub use embedctl_model::batch::BatchLimits;
+pub use embedctl_rows::batch::BatchLimits;
 pub use embedder::{Embedder, Scorer};
 pub use engine::{Engine, Output, Worker};
 pub use engines::{Engines, MachineEngines};

@@ -9,10 +9,10 @@ use embedctl_common::error::{Cause, Result};
 use embedctl_common::stage::Clocks;
 use embedctl_common::threads::usable_cores;
 use embedctl_common::vectors::RowVectors;
-use embedctl_model::batch::{self, BatchLimits, BatchPlan, TokenRows};
-use embedctl_model::pool::{Pooler, is_finite};
-use embedctl_model::tokenize::TextTokenizer;
 use embedctl_model::{Model, ModelProvenance, WeightsKind};
+use embedctl_rows::batch::{self, BatchLimits, BatchPlan, TokenRows};
+use embedctl_rows::pool::{Pooler, is_finite};
+use embedctl_rows::tokenize::TextTokenizer;
 
 use crate::halving::TokenLimit;
 use crate::identity::VectorIdentity;
@@ -57,7 +57,7 @@ impl LoadedModel {
     ) -> Result<Self> {
         let resolved = resolved.with_workers(usable_cores());
         let model = Arc::new(resolved.open_files()?);
-        let tokenizer = TextTokenizer::new(&model, resolved.engine().workers)?;
+        let tokenizer = model.text_tokenizer(resolved.engine().workers)?;
         let engine = padding::open(&model, &resolved, cancel)?;
         let loaded = Self::assemble(model, Arc::new(tokenizer), wrap(engine), &resolved);
         loaded.measured()
@@ -70,7 +70,7 @@ impl LoadedModel {
     pub fn with_engine(resolved: Resolved, engine: Box<dyn Engine>) -> Result<Self> {
         let resolved = resolved.with_workers(usable_cores());
         let model = Arc::new(resolved.open_files()?);
-        let tokenizer = TextTokenizer::new(&model, resolved.engine().workers)?;
+        let tokenizer = model.text_tokenizer(resolved.engine().workers)?;
         Ok(Self::assemble(
             model,
             Arc::new(tokenizer),
@@ -302,7 +302,7 @@ impl OpeningModel {
     /// If the tokenizer cannot be used.
     pub fn begin(model: Arc<Model>, resolved: Resolved) -> Result<Self> {
         let resolved = resolved.with_workers(usable_cores());
-        let tokenizer = TextTokenizer::new(&model, resolved.engine().workers)?;
+        let tokenizer = model.text_tokenizer(resolved.engine().workers)?;
         Ok(Self {
             tokenizer: Arc::new(tokenizer),
             state: OpeningState::Opening(Opening::begin(&model, &resolved)?, Box::new(resolved)),

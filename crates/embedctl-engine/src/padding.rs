@@ -9,9 +9,9 @@ use std::sync::Mutex;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::Result;
 use embedctl_common::threads::locked;
-use embedctl_model::batch::{Batch, BatchLimits, BatchPlan, TokenRows};
-use embedctl_model::pool::Pooler;
 use embedctl_model::{ElementType, Model, WeightsKind};
+use embedctl_rows::batch::{Batch, BatchLimits, BatchPlan, TokenRows};
+use embedctl_rows::pool::Pooler;
 
 use crate::row_worker::{check_output, finish_rows};
 use crate::{Cosine, Engine, EngineInfo, FinishRow, Provider, Resolved, Worker};

@@ -8,8 +8,9 @@ use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::setting::{MODEL_FILE, PRECISION, PROVIDER, WEIGHTS};
 use embedctl_common::threads;
 use embedctl_model::{
-    FileChoice, Knows, Model, ModelOptions, OutputChoice, Precision, WeightsKind, WeightsPreference,
+    FileChoice, Knows, Model, ModelOptions, Precision, WeightsKind, WeightsPreference,
 };
+use embedctl_rows::OutputChoice;
 
 use crate::{
     Arithmetic, Engine, EngineInfo, EngineOptions, Engines, FloatType, MachineEngines, Provider,

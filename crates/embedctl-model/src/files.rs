@@ -3,14 +3,15 @@
 mod deciding;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::Adapter;
 use super::ModelName;
 use super::checkpoint_notes;
-use super::config::ModelConfig;
 use super::graph::{ElementType, Graph, Value};
+use super::late::check_late;
 use super::locate::{self, GraphOutput};
 use super::located::{self, Located};
 use super::multi::{MultiFiles, MultiLayout};
@@ -28,6 +29,9 @@ use embedctl_common::file_state;
 use embedctl_common::folder::name_in;
 use embedctl_common::setting::PROVIDER;
 use embedctl_native::LowRankAdapter;
+use embedctl_rows::ModelConfig;
+use embedctl_rows::tokenize::TextTokenizer;
+use embedctl_rows::vocabulary;
 
 /// What a reranker is asked for.
 const SCORE_PAIRS: ModelTask = ModelTask::Score(ScoreTask {
@@ -56,10 +60,19 @@ impl Model {
     pub fn open(options: &ModelOptions, wanted: WeightsPreference) -> Result<Self> {
         let (opened, noted) = file_state::noted(|| Self::read(options, wanted));
         let mut model = opened?;
-        model.config.check_late()?;
+        check_late(&model.config)?;
         model.has_routes = modules::has_routes(&model.folder)?;
         model.files = model.deciding_files(&noted)?;
         Ok(model)
+    }
+
+    /// The model's tokenizer, ready for its limit and prompt; `threads` bounds its parallelism.
+    ///
+    /// # Errors
+    /// If the prompt cannot be tokenized, or threads cannot be started.
+    pub fn text_tokenizer(&self, threads: usize) -> Result<TextTokenizer> {
+        let file = self.transformer.join("tokenizer.json");
+        TextTokenizer::new(Arc::clone(&self.tokenizer), &self.config, file, threads)
     }
 
     fn read(options: &ModelOptions, wanted: WeightsPreference) -> Result<Self> {
@@ -192,8 +205,7 @@ impl Model {
         };
         let scores = match modules::read(&located.folder, &pairs, None) {
             Ok(None) if !located.folder.join("modules.json").exists() => {
-                let config: Option<serde_json::Value> =
-                    metadata::read(&located.folder.join("config.json"))?;
+                let config = metadata::read_value(&located.folder.join("config.json"))?;
                 let config = config.unwrap_or_default();
                 let class = config["architectures"][0].as_str().unwrap_or_default();
                 class.ends_with("ForSequenceClassification")
@@ -264,13 +276,10 @@ impl Model {
     /// The tokens of the vocabulary by their ids, as many as a sparse vector has components: an id without a token is
     /// written as `[id]`.
     #[must_use]
-    pub fn terms(&self) -> std::sync::Arc<[String]> {
+    pub fn terms(&self) -> Arc<[String]> {
         let sparse = (self.config.of_all_kinds()).find(|it| it.sparse.is_some());
-        let terms = (0_u32..).take(sparse.map_or(self.config.width, |it| it.width));
-        let term = |id: u32| self.tokenizer.id_to_token(id);
-        terms
-            .map(|id| term(id).unwrap_or_else(|| format!("[{id}]")))
-            .collect()
+        let count = sparse.map_or(self.config.width, |it| it.width);
+        vocabulary::terms(&self.tokenizer, count)
     }
 
     /// The adapter that changes the checkpoint's weights, where there is one.

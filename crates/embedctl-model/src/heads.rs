@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::CheckpointFiles;
-use crate::layers::{Dense, DenseActivation, Residual};
 use crate::options::VectorKind;
 use crate::tokenizer::TokenizerFiles;
 use embedctl_common::error::{Error, Result};
 use embedctl_native::safetensors::Checkpoint;
 use embedctl_native::{is_own_code, torch_file};
+use embedctl_rows::{Dense, DenseActivation, Residual};
 use serde_json::Value;
 
 /// The layer that gives each token a weight.

@@ -3,15 +3,15 @@
 //! ```text
 //!  repository ──► locate, metadata ──► resolve: pooling, length, prompts, output ──► ModelConfig
 //!  tokenizer.json ──► tokenizer: rebuilt as the reference's classes do
-//!  text ──► tokenize (parallel, chunks) ──► TokenRows ──► batch ──► [an engine] ──► pool ──► vector
 //! ```
 //!
 //! There is no table of models: [`Model::open`] reads the files of a folder in the Hub's layout, or of a snapshot in
 //! the Hub's cache, and refuses a model that they do not fully describe, naming the setting to give. It loads no
-//! weights; engines do.
+//! weights; engines do. What rows pass then is in `embedctl-rows`; a loop over a whole vocabulary belongs there, too,
+//! because nothing is optimised here in a dev build.
 //!
 //! ```
-//! use embedctl_model::{Model, ModelOptions, WeightsPreference, tokenize::TextTokenizer};
+//! use embedctl_model::{Model, ModelOptions, WeightsPreference};
 //!
 //! # fn main() -> embedctl_common::Result<()> {
 //! let options = ModelOptions {
@@ -19,7 +19,7 @@
 //!     ..ModelOptions::default()
 //! };
 //! let model = Model::open(&options, WeightsPreference::Onnx)?;
-//! let tokens = TextTokenizer::new(&model, 1)?.tokenize(&["some text"].iter().collect());
+//! let tokens = model.text_tokenizer(1)?.tokenize(&["some text"].iter().collect());
 //! assert_eq!(tokens.len(), 1);
 //! # Ok(())
 //! # }
@@ -29,36 +29,26 @@
 #![warn(clippy::unwrap_used)]
 
 pub mod adapter;
-pub mod batch;
-mod bounded;
-mod budget;
 mod card;
 mod checkpoint_notes;
-mod config;
 mod files;
 mod found;
-mod frame;
 mod heads;
 mod late;
-mod layers;
 mod locate;
 mod located;
 mod metadata;
 pub mod modules;
-pub mod multi;
+mod multi;
 mod options;
-pub mod pool;
 mod positions;
 mod resolve;
 pub mod score;
 pub mod sentence_config;
 mod several;
-pub mod sparse;
 mod statics;
 mod tasks;
-pub mod tokenize;
 mod tokenizer;
-mod tokenizer_file;
 mod trained_widths;
 
 #[cfg(test)]
@@ -71,7 +61,6 @@ use std::sync::Arc;
 use serde::Serialize;
 
 pub use card::{Card, FileCard, TokenizerCard};
-pub use config::{Dimensions, ModelConfig, OutputChoice, PoolingMode, PositionIds, Prompts, Step};
 pub use embedctl_hub::{
     FileChoice, Knows, ModelName, OnnxChoice, Precision, WeightsKind, WeightsPreference,
 };
@@ -79,16 +68,12 @@ pub use embedctl_native::{Adapter, AdapterSettings};
 pub use embedctl_onnx::graph::{ElementType, Graph, Value};
 pub use files::ModelFile;
 pub use found::{CheckpointFiles, Onnx};
-pub use frame::{Frame, PairFrame, QueryExpansion, Side};
-pub use layers::{Dense, DenseActivation, LayerNorm, Residual};
-pub use metadata::TOKENIZER_TIME;
-#[cfg(test)]
-pub(crate) use metadata::tokenizer as tokenizer_file;
 pub use options::{ModelOptions, ModelTask, ScoreTask, TextRole, TextTask, VectorKind};
 
 use embedctl_common::error::Cause;
 use embedctl_hub::{onnx_file, precision, weights};
 pub use embedctl_onnx::graph;
+use embedctl_rows::ModelConfig;
 
 #[cfg(test)]
 #[global_allocator]

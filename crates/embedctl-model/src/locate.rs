@@ -226,7 +226,7 @@ fn find_checkpoint(
         Err(cause) if cause.remedy.is_none() => return Ok(Err(cause)),
         files => files,
     };
-    let config = metadata::read(&folder.join(transformer).join("config.json"))?;
+    let config = metadata::read_value(&folder.join(transformer).join("config.json"))?;
     let Some(config): Option<serde_json::Value> = config else {
         let without = |_| Cause::of(format!("has no {sub}config.json"));
         return Ok(Err(files.map_or_else(|cause| cause, without)));

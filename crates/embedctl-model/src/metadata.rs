@@ -6,23 +6,17 @@
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
-use std::time::Duration;
 
-use crossbeam_channel::never;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use tokenizers::normalizers::NormalizerWrapper;
-use tokenizers::{AddedToken, Tokenizer};
+use tokenizers::Tokenizer;
 
-use super::bounded::check_added;
 use super::options::ModelOptions;
-use super::tokenizer_file::TokenizerScan;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::small_file;
-use embedctl_common::threads;
 use embedctl_common::word_list::{lists, words};
+use embedctl_rows::tokenizer_file;
 
 /// The most bytes of a small file.
 const MOST_BYTES: u64 = 64 << 20;
@@ -40,26 +34,41 @@ const WIDTHS: &str =
 
 /// Reads a JSON file; `None` where it does not exist.
 pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+    let Some((bytes, _)) = checked(path)? else {
+        return Ok(None);
+    };
+    let read = serde_json::from_slice(small_file::without_mark(&bytes));
+    read.map(Some)
+        .map_err(|error| unexpected(path, &bytes, &error))
+}
+
+/// The same for any JSON.
+pub(super) fn read_value(path: &Path) -> Result<Option<Value>> {
+    Ok(checked(path)?.map(|(_, value)| value))
+}
+
+/// The same for an object with any keys.
+pub(super) fn read_object(path: &Path) -> Result<Option<Map<String, Value>>> {
+    match checked(path)? {
+        None => Ok(None),
+        Some((_, Value::Object(values))) => Ok(Some(values)),
+        // Its error has the place.
+        Some(_) => read(path),
+    }
+}
+
+/// The bytes of a JSON file, and the values in them, of which widths are checked.
+fn checked(path: &Path) -> Result<Option<(Vec<u8>, Value)>> {
     let bytes = match small_file::read(path, MOST_BYTES) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Error::io("read", path, error)),
     };
-    let bytes = small_file::without_mark(&bytes);
-    if let Some(pointer) = small_file::lfs_pointer(bytes) {
+    let text = small_file::without_mark(&bytes);
+    if let Some(pointer) = small_file::lfs_pointer(text) {
         return Err(Error::model(path.display(), pointer));
     }
-    let expected = |error: serde_json::Error| {
-        if let Some(cause) = not_a_number(bytes, &error) {
-            return Error::model(path.display(), cause);
-        }
-        Error::model(
-            path.display(),
-            format!("does not have the expected JSON structure ({error})"),
-        )
-        .with_remedy("fetch the file again")
-    };
-    let value: Value = serde_json::from_slice(bytes).map_err(expected)?;
+    let value = small_file::json(text).map_err(|error| unexpected(path, text, &error))?;
     for key in words(WIDTHS) {
         if let Some(width) = value.get(key).filter(|width| width.is_number())
             && !width
@@ -73,7 +82,16 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
             .with_remedy("fetch the file again"));
         }
     }
-    serde_json::from_slice(bytes).map(Some).map_err(expected)
+    Ok(Some((bytes, value)))
+}
+
+/// The refusal of a file that does not have the expected structure.
+fn unexpected(path: &Path, bytes: &[u8], error: &serde_json::Error) -> Error {
+    if let Some(cause) = not_a_number(small_file::without_mark(bytes), error) {
+        return Error::model(path.display(), cause);
+    }
+    let reason = format!("does not have the expected JSON structure ({error})");
+    Error::model(path.display(), reason).with_remedy("fetch the file again")
 }
 
 /// The cause if a file is not JSON, as `error` says, because of a number that Python writes and JSON does not have.
@@ -107,52 +125,13 @@ fn not_a_number(file: &[u8], error: &serde_json::Error) -> Option<Cause> {
 
 /// Reads a tokenizer's file, guarded against its reader's panics and endless work.
 pub(crate) fn tokenizer(path: &Path) -> Result<Tokenizer, Cause> {
-    let mut bytes = small_file::read(path, LARGEST_TOKENIZER)
+    let bytes = small_file::read(path, LARGEST_TOKENIZER)
         .map_err(|error| format!("cannot be read ({error})"))?;
-    if let Some(pointer) = small_file::lfs_pointer(&bytes) {
-        return Err(pointer);
+    match small_file::lfs_pointer(&bytes) {
+        Some(pointer) => Err(pointer),
+        None => tokenizer_file::read(bytes),
     }
-    let mark = bytes.len() - small_file::without_mark(&bytes).len();
-    bytes.drain(..mark);
-    let damaged = |error: String| {
-        Cause::of(format!("is not a tokenizer file ({error})")).with("fetch the file again")
-    };
-    let read = move || {
-        let scan = TokenizerScan::of(&bytes);
-        if let Err(hostile) = scan.check() {
-            return Ok(Err(hostile));
-        }
-        if let Err(hostile) = check_normalizer(&bytes) {
-            return Ok(Err(hostile));
-        }
-        // A file that is not JSON is refused here.
-        Ok(Tokenizer::from_bytes(&bytes).map_err(|error| {
-            (scan.refused_expression()).unwrap_or_else(|| damaged(error.to_string()))
-        }))
-    };
-    threads::within(TOKENIZER_TIME, &never(), read).map_err(damaged)?
 }
-
-/// Checks that the normalizer in a tokenizer's file comes to an end on the added tokens there, which are normalized where
-/// the file is read. A file that is damaged passes.
-fn check_normalizer(file: &[u8]) -> Result<(), Cause> {
-    // Of a key that is there twice the last one holds, here and there.
-    let parts: BTreeMap<String, &RawValue> = serde_json::from_slice(file).unwrap_or_default();
-    let part = |key: &str| parts.get(key).map(|part| part.get());
-    let normalizer = part("normalizer").map(serde_json::from_str::<Option<NormalizerWrapper>>);
-    let Some(Ok(Some(normalizer))) = normalizer else {
-        return Ok(());
-    };
-    let added = part("added_tokens").map(serde_json::from_str::<Vec<AddedToken>>);
-    let added = added.and_then(Result::ok).unwrap_or_default();
-    check_added(&normalizer, &added).map_err(|reason| {
-        let reason = format!("has a normalizer that fails on an added token: {reason}");
-        Cause::of(reason).with("take the model from a source that you trust")
-    })
-}
-
-/// How long reading a tokenizer may take, or its work on a short text: seconds at most, on any machine.
-pub const TOKENIZER_TIME: Duration = Duration::from_secs(60);
 
 /// The refusal of a key that may decide vectors.
 pub(super) fn unknown_key(path: &Path, key: &str) -> Error {
@@ -162,7 +141,7 @@ pub(super) fn unknown_key(path: &Path, key: &str) -> Error {
 
 /// Reads a JSON object that may have the keys in the list `known` alone; `None` where the file does not exist.
 pub(super) fn read_known<T: DeserializeOwned>(path: &Path, known: &str) -> Result<Option<T>> {
-    let Some(values) = read::<Map<String, Value>>(path)? else {
+    let Some(values) = read_object(path)? else {
         return Ok(None);
     };
     if let Some(key) = values.keys().find(|key| !lists(known, key)) {

@@ -5,14 +5,14 @@ mod routes;
 
 use std::path::{Component, Path, PathBuf};
 
-use super::PoolingMode;
-use super::config::Step;
 use super::metadata::{self, ModuleEntry, SentenceModuleConfig, SentenceTransformersConfig};
-use super::multi::{self, MultiFiles, MultiLayout, MultiModule, ScoringMask, TokenPooling};
+use super::multi::{self, MultiFiles, MultiLayout, MultiModule, ScoringMask};
 use super::options::{ModelOptions, ModelTask, TextRole};
 use super::tasks;
 use embedctl_common::error::{Error, Result};
 use embedctl_native::kernels::TermPooling;
+use embedctl_rows::multi::TokenPooling;
+use embedctl_rows::{PoolingMode, Step};
 use own_files::{auto_encoder, dense, layer_norm, logit_score, pooling, splade_pooling};
 
 pub(crate) use own_files::{LogitScore, ModuleWeights};

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::PoolingMode;
 use super::onnx_file::OnnxChoice;
 use super::precision::Precision;
 use super::weights::WeightsKind;
@@ -12,6 +11,7 @@ use embedctl_common::named::named;
 use embedctl_common::setting::{DIMENSIONS, NORMALIZE, POOLING, Setting};
 pub use embedctl_common::vectors::VectorKind;
 use embedctl_common::vectors::{Forms, RowForm};
+use embedctl_rows::PoolingMode;
 
 /// What a model is asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

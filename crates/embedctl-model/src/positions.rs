@@ -1,9 +1,9 @@
 //! How many positions an architecture has, where `config.json` leaves that to the reference's defaults, and whether a
 //! row can be longer.
 
-use super::config::PositionIds;
 use super::metadata::TransformerConfig;
 use embedctl_common::word_list::lists;
+use embedctl_rows::PositionIds;
 
 /// `max_position_embeddings` of architectures whose `config.json` does not state it, and their names.
 const DEFAULTS: [(i64, &str); 24] = [

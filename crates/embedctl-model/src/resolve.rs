@@ -14,8 +14,6 @@ mod stated;
 use std::path::Path;
 
 use super::CheckpointFiles;
-use super::config::{ModelConfig, OutputChoice, Prompts};
-use super::frame::Frame;
 use super::graph::Graph;
 use super::heads;
 use super::modules::Modules;
@@ -27,6 +25,7 @@ use super::tasks;
 use super::tokenizer::TokenizerFiles;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{PROMPT, PROMPT_NAME};
+use embedctl_rows::{Frame, ModelConfig, OutputChoice, Prompts};
 use head::HeadSources;
 use limits::LimitSources;
 use multi::{MultiContext, RoleTexts};

@@ -92,7 +92,7 @@ const CALL: &str =
 pub(super) fn read(folder: &Path) -> Result<SentenceConfig> {
     for name in words(FILES) {
         let file = folder.join(name);
-        match metadata::read::<Map<String, Value>>(&file)? {
+        match metadata::read_object(&file)? {
             Some(values) if !values.is_empty() => {
                 return SentenceConfigReader { file: &file }
                     .config(values)

@@ -1,11 +1,10 @@
 //! Vectors of several kinds in one pass: each layer works on the same states of tokens.
 
-use crate::multi::MultiKind;
+use crate::Model;
 use crate::options::{ModelOptions, VectorKind};
-use crate::sparse::SparseKind;
-use crate::{Model, ModelConfig, OutputChoice};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::VECTORS;
+use embedctl_rows::{ModelConfig, OutputChoice};
 
 impl ModelOptions {
     /// The options for vectors of each kind alone, in the order of columns, where several are asked for.
@@ -41,9 +40,9 @@ impl Model {
         let mut models = models.into_iter();
         let first = models.next();
         let mut first = first.ok_or_else(|| Error::internal("several kinds, but none"))?;
-        first.config.check_shares_states(&first, options)?;
+        check_shares_states(&first.config, &first, options)?;
         for other in models {
-            other.config.check_shares_states(&first, options)?;
+            check_shares_states(&other.config, &first, options)?;
             let notes = other.notes.into_iter();
             let new: Vec<String> = notes.filter(|it| !first.notes.contains(it)).collect();
             first.notes.extend(new);
@@ -55,55 +54,31 @@ impl Model {
     }
 }
 
-impl ModelConfig {
-    /// This configuration and those of the other kinds of vectors that the model gives in one pass, in the order of columns.
-    pub fn of_all_kinds(&self) -> impl Iterator<Item = &Self> {
-        std::iter::once(self).chain(&self.beside)
-    }
-
-    /// The kinds of the model's vectors, in the order of columns; none for scores.
-    pub fn vector_kinds(&self) -> impl Iterator<Item = VectorKind> {
-        self.of_all_kinds().filter_map(|it| it.form().kind())
-    }
-
-    /// What is known of sparse vectors, if a row has such, alone or beside others.
-    #[must_use]
-    pub fn any_sparse(&self) -> Option<&SparseKind> {
-        self.of_all_kinds().find_map(|it| it.sparse.as_ref())
-    }
-
-    /// What is known of the vectors of tokens, if a row has such, alone or beside others.
-    #[must_use]
-    pub fn any_multi(&self) -> Option<&MultiKind> {
-        self.of_all_kinds().find_map(|it| it.multi.as_ref())
-    }
-
-    /// Checks that vectors are made of the same states of tokens as those of `first`.
-    fn check_shares_states(&self, first: &Model, options: &ModelOptions) -> Result<()> {
-        let shared = &first.config;
-        let makes_logits =
-            (self.sparse.as_ref()).is_some_and(|kind| kind.terms.is_some() || kind.by_token);
-        let why = if makes_logits {
-            "its sparse vectors are made of logits, not of states of tokens"
-        } else if !matches!(self.output, OutputChoice::Tokens(_)) || self.output != shared.output {
-            "its network gives finished vectors, but no states of tokens that each kind is made of"
-        } else if self.max_length != shared.max_length
-            || self.prompt != shared.prompt
-            || self.frame != shared.frame
-            || self.truncation_side != shared.truncation_side
-        {
-            "its kinds of vectors are made of other tokens of a text each"
-        } else {
-            return Ok(());
-        };
-        let kinds: Vec<&str> = options.vectors.iter().map(|kind| kind.name()).collect();
-        Err(Error::model(
-            &first.id,
-            format!(
-                "cannot give {VECTORS} {} in one pass: {why}",
-                kinds.join(",")
-            ),
-        )
-        .with_remedy("embed each kind in a run of its own"))
-    }
+/// Checks that vectors are made of the same states of tokens as those of `first`.
+fn check_shares_states(config: &ModelConfig, first: &Model, options: &ModelOptions) -> Result<()> {
+    let shared = &first.config;
+    let makes_logits =
+        (config.sparse.as_ref()).is_some_and(|kind| kind.terms.is_some() || kind.by_token);
+    let why = if makes_logits {
+        "its sparse vectors are made of logits, not of states of tokens"
+    } else if !matches!(config.output, OutputChoice::Tokens(_)) || config.output != shared.output {
+        "its network gives finished vectors, but no states of tokens that each kind is made of"
+    } else if config.max_length != shared.max_length
+        || config.prompt != shared.prompt
+        || config.frame != shared.frame
+        || config.truncation_side != shared.truncation_side
+    {
+        "its kinds of vectors are made of other tokens of a text each"
+    } else {
+        return Ok(());
+    };
+    let kinds: Vec<&str> = options.vectors.iter().map(|kind| kind.name()).collect();
+    Err(Error::model(
+        &first.id,
+        format!(
+            "cannot give {VECTORS} {} in one pass: {why}",
+            kinds.join(",")
+        ),
+    )
+    .with_remedy("embed each kind in a run of its own"))
 }

@@ -11,11 +11,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use serde_json::Value;
 use tokenizers::{Tokenizer, TruncationDirection};
 
-use super::config::{ModelConfig, OutputChoice, PositionIds, Step};
-use super::frame::{Frame, Side};
 use super::metadata::{self, SentenceTransformersConfig};
 use super::modules;
 use super::options::ModelOptions;
@@ -23,6 +20,8 @@ use super::resolve;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{MAX_LENGTH, POOLING};
 use embedctl_native::safetensors;
+use embedctl_rows::vocabulary;
+use embedctl_rows::{Frame, ModelConfig, OutputChoice, PositionIds, Prompts, Side, Step};
 
 /// Tokens at which model2vec cuts a text where config.json doesn't say.
 const MODEL2VEC_LENGTH: usize = 512;
@@ -61,7 +60,7 @@ fn stated<'a, D: serde::Deserializer<'a>>(
 pub(super) fn open(root: &Path, options: &ModelOptions) -> Result<Option<StaticModel>> {
     let Some(entries) = modules::entries(root, options)? else {
         let file = root.join("config.json");
-        return match metadata::read::<Value>(&file)?
+        return match metadata::read_value(&file)?
             .and_then(|value| Model2Vec::deserialize(value).ok())
         {
             Some(config) if config.model_type.as_deref() == Some("model2vec") => {
@@ -108,7 +107,7 @@ fn model2vec(root: &Path, model: &Model2Vec, options: &ModelOptions) -> Result<S
     bare(&mut tokenizer)?;
     let limit = model.max_length.unwrap_or(Some(MODEL2VEC_LENGTH));
     // The tokenizer's model says which token is unknown, by its text or, in Unigram, by its id.
-    let parts: Value = metadata::read(&file)?.unwrap_or_default();
+    let parts = metadata::read_value(&file)?.unwrap_or_default();
     let unknown = match &parts["model"] {
         unigram if unigram["type"] == "Unigram" => unigram["unk_id"]
             .as_u64()
@@ -117,20 +116,7 @@ fn model2vec(root: &Path, model: &Model2Vec, options: &ModelOptions) -> Result<S
             .as_str()
             .and_then(|token| tokenizer.token_to_id(token)),
     };
-    let mut lengths: Vec<usize> = tokenizer
-        .get_vocab(true)
-        .keys()
-        .map(|token| token.chars().count())
-        .collect();
-    lengths.sort_unstable();
-    let middle = lengths.len() / 2;
-    let median = match lengths.as_slice() {
-        [] => 0,
-        lengths if lengths.len().is_multiple_of(2) => {
-            usize::midpoint(lengths[middle - 1], lengths[middle])
-        }
-        lengths => lengths[middle],
-    };
+    let median = vocabulary::median_length(&tokenizer);
     let steps = if model.normalize {
         vec![Step::Normalize]
     } else {
@@ -248,7 +234,7 @@ pub(super) fn static_config() -> ModelConfig {
         normalize_last: false,
         hidden_width: 0,
         width: 0,
-        prompts: super::Prompts::default(),
+        prompts: Prompts::default(),
         prompt: String::new(),
         dropped_id: None,
         most_characters: None,

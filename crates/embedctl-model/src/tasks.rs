@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use embedctl_native::{Adapter, task_names};
-use serde_json::Value;
 
 use super::metadata;
 use super::options::{ModelOptions, TextTask};
@@ -22,7 +21,7 @@ pub(crate) fn is_transformer(kind: &str, own: &Path) -> bool {
 
 /// The tasks of the network in `folder`.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
-    let config = metadata::read::<Value>(&folder.join("config.json"));
+    let config = metadata::read_value(&folder.join("config.json"));
     config
         .ok()
         .flatten()
@@ -94,7 +93,7 @@ pub(crate) fn refuses_adapter(task: &str) -> Error {
 
 /// Adds the prompts that config.json has for tasks to those of the same names.
 pub(crate) fn add_prompts(prompts: &mut BTreeMap<String, String>, folder: &Path) {
-    let config = metadata::read::<Value>(&folder.join("config.json"));
+    let config = metadata::read_value(&folder.join("config.json"));
     let Some(config) = config.ok().flatten() else {
         return;
     };

@@ -21,7 +21,7 @@ const IN_CONFIG: &str = "matryoshka_dimensions";
 /// The widths that `folder` names for vectors of `width` components, in ascending order: in config.json, else in its
 /// card, README.md. Empty where neither does.
 pub(super) fn trained_widths(folder: &Path, width: usize) -> Vec<usize> {
-    let config = metadata::read::<Value>(&folder.join("config.json"));
+    let config = metadata::read_value(&folder.join("config.json"));
     let stated = config.ok().flatten().map(|config| {
         let list = config[IN_CONFIG].as_array().into_iter().flatten();
         list.filter_map(Value::as_u64)

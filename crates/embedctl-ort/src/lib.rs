@@ -22,7 +22,7 @@ pub mod runtime;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::DEVICE;
 use embedctl_engine::{EngineOptions, Provider};
-use embedctl_model::batch::BatchLimits;
+use embedctl_rows::batch::BatchLimits;
 
 /// Default batches for ONNX graphs on a processor: few enough tokens for the activations to stay in the cache.
 pub const CPU_LIMITS: BatchLimits = BatchLimits {

@@ -1,6 +1,6 @@
 //! Padding: ONNX graphs take rows of one length.
 
-use embedctl_model::batch::Batch;
+use embedctl_rows::batch::Batch;
 
 /// A batch whose rows are padded on the right to the longest.
 #[derive(Debug, Clone, Default)]

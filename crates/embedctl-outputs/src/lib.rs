@@ -26,7 +26,7 @@ use embedctl_data::output::rejects;
 use embedctl_data::{input, output, position, record};
 use embedctl_engine as engine;
 use embedctl_model as model;
-use embedctl_model::tokenize;
+use embedctl_rows::tokenize;
 use embedctl_storage as storage;
 #[cfg(test)]
 use embedctl_testing::mutation;

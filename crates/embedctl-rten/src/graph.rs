@@ -11,11 +11,12 @@ use rten::{Model as RtenModel, NodeId, RunOptions, ThreadPool, Value, ValueOrVie
 use super::stored;
 use embedctl_common::error::{Cause, Error, ErrorKind, Result};
 use embedctl_engine::{Provider, ResolvedEngine};
-use embedctl_model::{Graph, Model, OutputChoice, WeightsKind};
+use embedctl_model::{Graph, Model, WeightsKind};
 use embedctl_native::PlainNetwork;
 use embedctl_ort::built::{BuiltGraph, FloatType, GraphForm};
 use embedctl_ort::feeds::{Feeds, InputFeed};
 use embedctl_ort::padded::PaddedBatch;
+use embedctl_rows::OutputChoice;
 
 /// Where a graph and its weights come from.
 pub(super) enum RtenSource {

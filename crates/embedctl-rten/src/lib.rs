@@ -4,7 +4,7 @@
 //! copy of its weights, each on a thread of its own.
 //!
 //! ```
-//! use embedctl_model::batch::Batch;
+//! use embedctl_rows::batch::Batch;
 //! use embedctl_model::{Model, ModelOptions, WeightsPreference};
 //! use embedctl_common::cancel::CancelToken;
 //! use embedctl_engine::ResolvedEngine;
@@ -48,10 +48,10 @@ use embedctl_engine::{
     Engine, EngineInfo, Output, Provider, ResolvedEngine, SkippedCandidate, Worker,
 };
 use embedctl_model::Model;
-use embedctl_model::batch::{Batch, BatchLimits};
 use embedctl_ort::feeds::Feeds;
 use embedctl_ort::padded::PaddedBatch;
 use embedctl_ort::{CPU_LIMITS, single_device};
+use embedctl_rows::batch::{Batch, BatchLimits};
 
 /// The engine's name in messages.
 const NAME: &str = "rten";

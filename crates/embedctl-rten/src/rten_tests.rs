@@ -6,11 +6,12 @@ use half::bf16;
 use prost::Message as _;
 
 use super::*;
-use embedctl_model::{Frame, ModelOptions, WeightsPreference};
+use embedctl_model::{ModelOptions, WeightsPreference};
 use embedctl_onnx::{
     BFLOAT16, EXTERNAL, FLOAT, GraphProto, ModelProto, Node, OperatorSet, StringEntry, Tensor,
     float_value,
 };
+use embedctl_rows::Frame;
 use embedctl_testing::apart;
 
 fn model(case: &str) -> Model {

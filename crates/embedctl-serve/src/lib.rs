@@ -21,10 +21,10 @@
 //!
 //! use embedctl_common::cancel::CancelToken;
 //! use embedctl_common::error::{Cause, Result};
-//! use embedctl_model::batch::TokenRows;
+//! use embedctl_rows::batch::TokenRows;
 //! use embedctl_serve::{Listen, ModelCard, ServedModel, ServedRow, ServedWorker, ServerOptions, serve};
 //! # use embedctl_common::{Texts, pair::TextPair};
-//! # use embedctl_model::{batch::BatchLimits, score::ScoreForm};
+//! # use embedctl_rows::{batch::BatchLimits, score::ScoreForm};
 //! # use embedctl_common::vectors::RowForm;
 //! # use embedctl_serve::Token;
 //!

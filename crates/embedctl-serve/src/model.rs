@@ -6,8 +6,8 @@ use embedctl_common::Texts;
 use embedctl_common::error::{Cause, Result};
 use embedctl_common::pair::TextPair;
 use embedctl_common::vectors::RowForm;
-use embedctl_model::batch::{BatchLimits, TokenRows};
-use embedctl_model::score::ScoreForm;
+use embedctl_rows::batch::{BatchLimits, TokenRows};
+use embedctl_rows::score::ScoreForm;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::threads::{guarded, locked, spawn};
-use embedctl_model::batch::TokenRows;
+use embedctl_rows::batch::TokenRows;
 use tokio::sync::oneshot;
 use tokio::task::block_in_place;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::extract::Request;
 use embedctl_common::Texts;
 use embedctl_common::pair::TextPair;
-use embedctl_model::batch::TokenRows;
+use embedctl_rows::batch::TokenRows;
 use half::f16;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
-use embedctl_model::score::ScoreForm;
+use embedctl_rows::score::ScoreForm;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 

@@ -16,7 +16,8 @@ use crate::engine::{
 };
 use crate::error::{Error, Result};
 use crate::hash::Hash;
-use crate::model::{Model, OutputChoice};
+use crate::model::Model;
+use crate::rows::OutputChoice;
 use crate::threads::usable_cores;
 use statics::StaticEngine;
 use token_weights::TokenWeightsEngine;

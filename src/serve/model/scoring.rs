@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crate::batch::TokenRows;
 use crate::engine::LoadedModel;
 use crate::error::{Cause, Result};
-use crate::model::score::{ScoreForm, ScoreKind};
-use crate::model::{Frame, ModelConfig, PairFrame};
 use crate::record::Texts;
+use crate::rows::score::{ScoreForm, ScoreKind};
+use crate::rows::{Frame, ModelConfig, PairFrame};
 use crate::tokenize::TextTokenizer;
 
 /// How a model scores.
@@ -39,7 +39,7 @@ impl Scoring {
                 ..model.config.clone()
             };
             let file = model.transformer.join("tokenizer.json");
-            TextTokenizer::with(Arc::clone(&model.tokenizer), &config, file, threads)
+            TextTokenizer::new(Arc::clone(&model.tokenizer), &config, file, threads)
         };
         let frame = &model.config.frame;
         let has_types = kind.chat.is_none() && frame.pair.as_ref().is_some_and(PairFrame::is_typed);

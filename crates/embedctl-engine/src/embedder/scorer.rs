@@ -5,8 +5,8 @@ use crate::{EngineInfo, Resolved};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::pair::TextPair;
-use embedctl_model::score::ScoreKind;
 use embedctl_model::{Model, ModelOptions, ModelTask, ScoreTask};
+use embedctl_rows::score::ScoreKind;
 
 /// Scores pairs of texts, or single texts, held in memory.
 pub struct Scorer {

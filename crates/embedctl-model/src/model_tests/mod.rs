@@ -9,9 +9,10 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{Model, ModelConfig, ModelOptions, PoolingMode, PositionIds, Precision, Step};
+use super::{Model, ModelConfig, ModelOptions, Precision};
 use super::{WeightsKind, WeightsPreference};
 use embedctl_common::error::{ErrorKind, Result};
+use embedctl_rows::{PoolingMode, PositionIds, Step};
 use embedctl_testing::assert_no_bug;
 use embedctl_testing::mutation;
 
@@ -474,4 +475,15 @@ fn provenance_hashes_every_file_that_decides_a_vector() {
         map.sha256,
         "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
     );
+}
+
+#[test]
+fn special_tokens_are_those_of_the_template() {
+    let around = |case: &str| {
+        let frame = Variant::of(case).config().frame;
+        (frame.before.len(), frame.after.len())
+    };
+    assert_eq!(around("bert-cls"), (1, 1));
+    assert_eq!(around("qwen3-lasttoken").0, 0);
+    assert_eq!(around("tok-no-special-tokens"), (0, 0));
 }

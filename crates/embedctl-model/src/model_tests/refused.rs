@@ -1,6 +1,7 @@
 //! Refused repositories and options, and the messages.
 
 use super::*;
+use embedctl_rows::tokenizer_file;
 
 #[test]
 fn modules_that_cannot_be_run_are_refused_by_name() {
@@ -322,9 +323,7 @@ fn a_template_with_an_unknown_special_token_is_refused() {
             "tokenizer_class",
             json!("TokenizersBackend"),
         );
-    let result = variant
-        .open()
-        .and_then(|model| crate::tokenize::TextTokenizer::new(&model, 1));
+    let result = variant.open().and_then(|model| model.text_tokenizer(1));
     let message = result.expect_err("this must be refused").to_string();
     assert!(message.contains("tokenizer.json"), "{message}");
     assert!(!message.contains("report this"), "{message}");
@@ -417,11 +416,8 @@ fn a_unigram_piece_of_any_length_is_read_or_refused() {
         if !is_read {
             let text = tokenizer.to_string();
             let twice = text.replacen('{', "{\"model\":{},", 1);
-            assert!(
-                crate::tokenizer_file::TokenizerScan::of(twice.as_bytes())
-                    .check()
-                    .is_err()
-            );
+            let cause = tokenizer_file::read(twice.into_bytes()).err().unwrap();
+            assert!(cause.reason.contains("a piece of"), "{}", cause.reason);
         }
     }
 }

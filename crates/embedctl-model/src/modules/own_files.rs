@@ -5,12 +5,11 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::{ModuleInput, Pooling};
-use crate::PoolingMode;
-use crate::layers::{AutoEncoder, Dense, DenseActivation, LayerNorm, Residual};
 use crate::metadata::{self, AutoEncoderConfig, DenseConfig, PoolingConfig, SpladeConfig};
 use embedctl_common::error::{Error, Result};
 use embedctl_native::kernels::TermPooling;
 use embedctl_native::safetensors::{Checkpoint, missing};
+use embedctl_rows::{AutoEncoder, Dense, DenseActivation, LayerNorm, PoolingMode, Residual};
 
 /// Keys of a Pooling module's config.json.
 const POOLING_KEYS: &str = "embedding_dimension include_prompt pooling_mode pooling_mode_cls_token

@@ -148,7 +148,7 @@ impl MultiFiles {
                 layout => layout,
             },
             None => {
-                let config = metadata::read::<Value>(&root.join("config.json"))?;
+                let config = metadata::read_value(&root.join("config.json"))?;
                 let is_stanford = config.as_ref().is_some_and(heads::is_stanford);
                 if wants && !is_stanford && !has_head {
                     return Err(Error::model(

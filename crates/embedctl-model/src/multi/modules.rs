@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::TokenPooling;
 use crate::metadata::{self, OneOrMany};
 use crate::options::TextRole;
 use embedctl_common::error::{Error, Result};
+use embedctl_rows::multi::TokenPooling;
 
 /// A `MultiVectorMask`: which tokens have a vector.
 #[derive(Debug, Clone, Default, Deserialize)]

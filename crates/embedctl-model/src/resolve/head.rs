@@ -5,19 +5,19 @@ use std::path::Path;
 use super::multi::{self, MultiContext};
 use super::pooling::{Pooled, check_widths, dimensions, hidden_width, pooling, width_after};
 use super::score::{self, ScoreFiles};
+use super::sparse;
 use super::stated::StatedSettings;
 use crate::CheckpointFiles;
-use crate::config::{OutputChoice, Step};
-use crate::frame::QueryExpansion;
 use crate::graph::Graph;
 use crate::heads;
 use crate::modules::Modules;
-use crate::multi::MultiKind;
 use crate::options::{ModelOptions, ModelTask, ScoreTask};
-use crate::score::ScoreKind;
-use crate::sparse::SparseKind;
 use crate::tokenizer::TokenizerFiles;
 use embedctl_common::error::{Error, Result};
+use embedctl_rows::multi::MultiKind;
+use embedctl_rows::score::ScoreKind;
+use embedctl_rows::sparse::SparseKind;
+use embedctl_rows::{OutputChoice, QueryExpansion, Step};
 
 /// The modules behind a network, and what is known of its rows: without scores, sparse vectors or vectors of tokens they are
 /// vectors in full.
@@ -156,7 +156,7 @@ impl HeadSources<'_> {
     /// The logits of a masked language model, a component for each term of its vocabulary.
     fn terms(&self, kind: SparseKind, modules: Option<Modules>) -> Result<ResolvedHead> {
         let graph = self.graph.map(|graph| (graph, self.output));
-        let (pooled, count) = kind.pooled(modules, graph, &self.stated.transformer_file)?;
+        let (pooled, count) = sparse::pooled(modules, graph, &self.stated.transformer_file)?;
         Ok(ResolvedHead {
             pooled,
             sparse: Some(kind),
@@ -167,7 +167,7 @@ impl HeadSources<'_> {
 
     /// A layer beside the network gives each token of a text its weight.
     fn weighed_tokens(&self, kind: SparseKind) -> Result<ResolvedHead> {
-        let (pooled, count) = kind.pooled(None, None, &self.stated.transformer_file)?;
+        let (pooled, count) = sparse::pooled(None, None, &self.stated.transformer_file)?;
         let layer = heads::weights(&self.root.join(heads::SPARSE_HEAD))?;
         Ok(ResolvedHead {
             pooled: Pooled {

@@ -2,14 +2,13 @@
 
 use std::cmp::Ordering;
 
-use crate::config::ModelConfig;
-use crate::frame::PairFrame;
 use crate::options::ModelOptions;
 use crate::positions::PositionRange;
 use crate::sentence_config::SentenceConfig;
 use crate::tokenizer::{TokenizerFiles, real_limit};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::MAX_LENGTH;
+use embedctl_rows::{ModelConfig, PairFrame};
 
 /// The longest row.
 pub(super) struct LengthLimits {

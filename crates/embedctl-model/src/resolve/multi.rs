@@ -3,26 +3,24 @@
 use std::path::Path;
 
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tokenizers::{AddedToken, OffsetType};
 
 use super::{Pooled, RoleLength};
-use crate::bounded::BoundedSteps;
-use crate::budget::TextBudget;
-use crate::config::{Prompts, Step};
-use crate::frame::QueryExpansion;
 use crate::heads::{self, INNER_PROJECTION};
-use crate::layers::{Dense, DenseActivation, Residual};
 use crate::metadata;
 use crate::modules::{ModuleWeights, Modules};
 use crate::multi::layout::{ConfigKey, MultiFiles, MultiLayout};
 use crate::multi::modules::ScoringMask;
-use crate::multi::{MultiKind, TokenPooling};
 use crate::options::{ModelOptions, TextRole, refuse_given};
 use crate::sentence_config::SentenceConfig;
 use crate::tokenizer::TokenizerFiles;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{DIMENSIONS, NORMALIZE, POOL_FACTOR, POOLING, VECTORS};
+use embedctl_rows::bounded::BoundedSteps;
+use embedctl_rows::budget::TextBudget;
+use embedctl_rows::multi::{MultiKind, TokenPooling};
+use embedctl_rows::{Dense, DenseActivation, Prompts, QueryExpansion, Residual, Step};
 
 /// The characters that Python calls punctuation, which skip lists name.
 const PUNCTUATION: &str = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
@@ -175,7 +173,7 @@ impl MultiContext<'_> {
             )));
         }
         let file = self.folder.join("tokenizer_config.json");
-        let config = metadata::read::<Map<String, Value>>(&file)?.unwrap_or_default();
+        let config = metadata::read_object(&file)?.unwrap_or_default();
         if config.get("padding_side").and_then(Value::as_str) == Some("left") {
             return Err(Error::model(
                 file.display(),

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use crate::config::OutputChoice;
 use crate::sentence_config::SentenceConfig;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::MODEL_FILE;
 use embedctl_onnx::graph::Graph;
+use embedctl_rows::OutputChoice;
 
 /// Names under which exports publish token-level states, in order of preference.
 pub(super) const TOKEN_OUTPUTS: [&str; 2] = ["last_hidden_state", "token_embeddings"];

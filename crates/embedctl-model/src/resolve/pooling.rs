@@ -5,15 +5,14 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::output::SENTENCE_OUTPUT;
-use crate::config::{OutputChoice, PoolingMode, Step};
 use crate::heads::INNER_PROJECTION;
-use crate::layers::Dense;
 use crate::metadata::{self, TransformerConfig};
 use crate::modules::Modules;
 use crate::options::ModelOptions;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{DIMENSIONS, MODEL_FILE, NORMALIZE, POOLING};
 use embedctl_onnx::graph::Graph;
+use embedctl_rows::{Dense, OutputChoice, PoolingMode, Step};
 
 /// How a network's output becomes the numbers of a row.
 #[derive(Default)]

@@ -51,7 +51,7 @@ pub(super) fn no_processor(folder: &Path, transformer: &TransformerConfig) -> Re
         tokenizer_config.json config.json";
     for name in words(files) {
         let file = folder.join(name);
-        let config: Option<serde_json::Map<String, serde_json::Value>> = metadata::read(&file)?;
+        let config = metadata::read_object(&file)?;
         if let Some(class) = config
             .as_ref()
             .and_then(|config| config.get("processor_class")?.as_str())

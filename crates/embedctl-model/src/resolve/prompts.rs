@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use crate::config::Prompts;
 use crate::metadata::SentenceTransformersConfig;
 use crate::options::ModelOptions;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{PROMPT, PROMPT_NAME};
+use embedctl_rows::Prompts;
 
 /// The prompts of config_sentence_transformers.json; null is an empty one.
 pub(crate) fn prompts(whole: &SentenceTransformersConfig) -> Prompts {

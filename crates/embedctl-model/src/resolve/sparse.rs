@@ -6,17 +6,17 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::Pooled;
-use crate::config::{OutputChoice, Step};
 use crate::heads;
 use crate::metadata;
 use crate::modules::{Modules, SparseModule};
 use crate::options::{ModelOptions, ModelTask, VectorKind};
 use crate::sentence_config::SentenceConfig;
-use crate::sparse::SparseKind;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::VECTORS;
 use embedctl_native::kernels::TermPooling;
 use embedctl_onnx::graph::Graph;
+use embedctl_rows::sparse::SparseKind;
+use embedctl_rows::{OutputChoice, Step};
 
 /// The files that decide a model's sparse vectors, read.
 pub(crate) struct SparseFiles<'a> {
@@ -121,7 +121,7 @@ pub(crate) fn resolve(
             }
         }
         (_, None) => {
-            let config: Value = metadata::read(files.config_file)?.unwrap_or_default();
+            let config = metadata::read_value(files.config_file)?.unwrap_or_default();
             let classes = config["architectures"].as_array().into_iter().flatten();
             let is_masked = classes
                 .filter_map(Value::as_str)
@@ -148,36 +148,33 @@ pub(crate) fn resolve(
     Ok(Some(kind))
 }
 
-impl SparseKind {
-    /// The modules behind the network, and the width of a vector in full where they do not say it: the number of terms.
-    ///
-    /// # Errors
-    /// If the files do not say how many terms there are.
-    pub(crate) fn pooled(
-        &self,
-        modules: Option<Modules>,
-        graph: Option<(&Graph, &OutputChoice)>,
-        config_file: &Path,
-    ) -> Result<(Pooled, usize)> {
-        let config: Value = metadata::read(config_file)?.unwrap_or_default();
-        let declared = graph.and_then(|(graph, output)| {
-            let shape = &graph.output(output.name())?.shape;
-            shape.last().copied().flatten()
-        });
-        let stated = config["vocab_size"]
-            .as_u64()
-            .and_then(|terms| usize::try_from(terms).ok());
-        let terms = declared.or(stated).ok_or_else(|| {
-            Error::model(
-                config_file.display(),
-                "does not say how many terms the vocabulary has (vocab_size)",
-            )
-        })?;
-        let pooled = Pooled {
-            include_prompt: true,
-            steps: modules.map_or_else(Vec::new, |modules| modules.steps),
-            ..Pooled::default()
-        };
-        Ok((pooled, terms))
-    }
+/// The modules behind the network, and the width of a vector in full where they do not say it: the number of terms.
+///
+/// # Errors
+/// If the files do not say how many terms there are.
+pub(crate) fn pooled(
+    modules: Option<Modules>,
+    graph: Option<(&Graph, &OutputChoice)>,
+    config_file: &Path,
+) -> Result<(Pooled, usize)> {
+    let config = metadata::read_value(config_file)?.unwrap_or_default();
+    let declared = graph.and_then(|(graph, output)| {
+        let shape = &graph.output(output.name())?.shape;
+        shape.last().copied().flatten()
+    });
+    let stated = config["vocab_size"]
+        .as_u64()
+        .and_then(|terms| usize::try_from(terms).ok());
+    let terms = declared.or(stated).ok_or_else(|| {
+        Error::model(
+            config_file.display(),
+            "does not say how many terms the vocabulary has (vocab_size)",
+        )
+    })?;
+    let pooled = Pooled {
+        include_prompt: true,
+        steps: modules.map_or_else(Vec::new, |modules| modules.steps),
+        ..Pooled::default()
+    };
+    Ok((pooled, terms))
 }

@@ -2,19 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-
 use super::ModelSources;
 use super::sparse::{self, SparseFiles};
 use crate::metadata::{self, SentenceTransformersConfig, TransformerConfig};
 use crate::options::ModelTask;
 use crate::sentence_config::{self, SentenceConfig};
-use crate::sparse::SparseKind;
 use crate::tasks;
 use crate::tokenizer::{self, TokenizerFiles, TokenizerRequests};
 use embedctl_common::error::{Error, Result};
 use embedctl_hub::gguf;
 use embedctl_native::adds_token_types;
+use embedctl_rows::sparse::SparseKind;
 
 /// The metadata of a repository.
 pub(super) struct StatedSettings {
@@ -124,7 +122,7 @@ impl StatedSettings {
             },
         )?;
         if tokenizer.frame.gives_types {
-            let config: Option<Value> = metadata::read(&self.transformer_file)?;
+            let config = metadata::read_value(&self.transformer_file)?;
             if config.is_some_and(|config| adds_token_types(&config)) {
                 tokenizer.frame = tokenizer.frame.typed();
             }

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::DenseActivation;
 use embedctl_common::error::Cause;
+use embedctl_rows::DenseActivation;
 
 /// The function over a model's scores: by config_sentence_transformers.json (`whole`), else by config.json, else the
 /// reference's default for so many labels. `None` where it changes nothing.

@@ -17,7 +17,7 @@ use minijinja::{
 use super::jinja;
 use super::python::text_of;
 use super::template_source::ONE;
-use crate::budget::TextBudget;
+use embedctl_rows::budget::TextBudget;
 
 /// What a value weighs beside the bytes of its text: its place in a list, and what the system adds.
 const PLACE: usize = 64;

@@ -17,12 +17,13 @@ use serde_json::{Map, Value, json};
 
 use super::bounded_template;
 use super::template_source::{check_operators, readable};
-use crate::budget::TextBudget;
 use crate::metadata;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::pair::TextPair;
 use embedctl_common::small_file;
 use embedctl_common::threads::{foreign, panic_message};
+use embedctl_rows::budget::TextBudget;
+use embedctl_rows::score::ChatFormat;
 
 /// The most bytes of a template's file, and of a template: an operator has a byte or more. Long ones have 30,000.
 const MOST_FILE: u64 = 4 << 20;
@@ -135,12 +136,6 @@ impl ChatTemplate {
         })
     }
 
-    /// The file that it was read from.
-    #[must_use]
-    pub fn file(&self) -> &Path {
-        &self.file
-    }
-
     /// The text of a chat.
     ///
     /// # Errors
@@ -186,23 +181,6 @@ impl ChatTemplate {
         rendered.and_then(|text| text)
     }
 
-    /// The chat of a row's text: a message, or one for each text of a pair; `prompt` is the system's.
-    ///
-    /// # Errors
-    /// As [`ChatTemplate::render`].
-    pub fn of_text(&self, prompt: &str, text: &str, is_pair: bool) -> Result<String, Cause> {
-        let message = |role, content| ChatMessage { role, content };
-        let mut messages = Vec::new();
-        if !prompt.is_empty() {
-            messages.push(message("system", prompt));
-        }
-        match TextPair::of(text).filter(|_| is_pair) {
-            Some(pair) => messages.extend(of_pair(pair)),
-            None => messages.push(message("user", text)),
-        }
-        self.render(&messages)
-    }
-
     /// Checks that both texts of a pair come into the chat: a template that knows other roles alone leaves them out.
     ///
     /// # Errors
@@ -228,6 +206,25 @@ impl ChatTemplate {
             )
             .with_remedy("use a model that was trained to score pairs, or give it a template for them")),
         }
+    }
+}
+
+impl ChatFormat for ChatTemplate {
+    fn file(&self) -> &Path {
+        &self.file
+    }
+
+    fn of_text(&self, prompt: &str, text: &str, is_pair: bool) -> Result<String, Cause> {
+        let message = |role, content| ChatMessage { role, content };
+        let mut messages = Vec::new();
+        if !prompt.is_empty() {
+            messages.push(message("system", prompt));
+        }
+        match TextPair::of(text).filter(|_| is_pair) {
+            Some(pair) => messages.extend(of_pair(pair)),
+            None => messages.push(message("user", text)),
+        }
+        self.render(&messages)
     }
 }
 
@@ -278,7 +275,7 @@ fn source(folder: &Path) -> Result<TemplateText> {
         Err(error) => return Err(Error::io("read", &alone, error)),
     }
     let file = folder.join("tokenizer_config.json");
-    let config: Map<String, Value> = metadata::read(&file)?.unwrap_or_default();
+    let config = metadata::read_object(&file)?.unwrap_or_default();
     let (text, is_named) = match config.get("chat_template") {
         Some(Value::Array(named)) => {
             let default = named.iter().find(|one| one["name"] == "default");

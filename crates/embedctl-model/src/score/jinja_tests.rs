@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::score::ChatTemplate;
 use embedctl_common::error::Result;
 use embedctl_common::pair::TextPair;
+use embedctl_rows::score::ChatFormat;
 
 fn read(template: &Value, file: &str, format: Option<&str>) -> Result<ChatTemplate> {
     let folder = tempfile::tempdir().unwrap();

@@ -4,16 +4,16 @@
 use std::path::Path;
 
 use super::{StaticModel, static_config};
-use crate::config::{ModelConfig, OutputChoice, Step};
 use crate::metadata::{self, SentenceTransformersConfig, TransformerConfig};
 use crate::modules;
 use crate::options::ModelOptions;
 use crate::resolve::{self, refuse_dense};
-use crate::sparse::SparseKind;
 use crate::tokenizer::{self, TokenizerRequests};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::MAX_LENGTH;
 use embedctl_native::safetensors;
+use embedctl_rows::sparse::SparseKind;
+use embedctl_rows::{ModelConfig, OutputChoice, Step};
 
 /// The model of weights by token in `root`, whose modules.json begins with one.
 ///

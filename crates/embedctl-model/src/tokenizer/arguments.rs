@@ -42,7 +42,7 @@ impl Arguments {
         of_file: &OfFile,
     ) -> Result<Self> {
         let file = folder.join("tokenizer_config.json");
-        let mut values: Map<String, Value> = metadata::read(&file)?.unwrap_or_default();
+        let mut values = metadata::read_object(&file)?.unwrap_or_default();
         let refuse = |cause: Cause| Error::model(file.display(), cause);
         // With a tokenizer.json these are dropped, unless the caller gives them.
         for dropped in ["tokenizer_class", "add_bos_token", "add_eos_token"] {
@@ -251,7 +251,7 @@ fn special_tokens_map(
             .map_err(|cause| Error::model(file.display(), cause)),
         other => Ok(other),
     };
-    for (key, value) in metadata::read::<Map<String, Value>>(&file)?.unwrap_or_default() {
+    for (key, value) in metadata::read_object(&file)?.unwrap_or_default() {
         if given.get(&key).is_some_and(|value| !value.is_null()) {
             continue;
         }
@@ -283,7 +283,7 @@ fn added_tokens_file(
     added: &mut BTreeMap<i64, Added>,
 ) -> Result<()> {
     let file = folder.join("added_tokens.json");
-    let Some(tokens) = metadata::read::<Map<String, Value>>(&file)? else {
+    let Some(tokens) = metadata::read_object(&file)? else {
         return Ok(());
     };
     let mut special_texts: Vec<String> = Vec::new();

@@ -22,11 +22,12 @@ use tokenizers::{Encoding, PostProcessor, Token, Tokenizer, TruncationParams};
 
 use self::arguments::{Arguments, OfFile};
 use self::registry::{ChosenClass, TokenizerClass, TokenizerClassHints};
-use super::frame::{Frame, PairFrame, Side};
 use super::metadata::{self, TransformerConfig};
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::small_file;
 use embedctl_common::threads;
+use embedctl_rows::tokenizer_file::TOKENIZER_TIME;
+use embedctl_rows::{Frame, PairFrame, Side};
 
 /// A tokenizer and its files' settings.
 #[derive(Debug)]
@@ -84,8 +85,7 @@ pub(super) fn read(
     of_file.sort_unstable_by_key(|(id, _)| *id);
 
     let mut arguments = Arguments::read(folder, &asked.arguments, &of_file)?;
-    let config: Map<String, Value> =
-        metadata::read(&folder.join("tokenizer_config.json"))?.unwrap_or_default();
+    let config = metadata::read_object(&folder.join("tokenizer_config.json"))?.unwrap_or_default();
     let chosen = choose(&file, transformer, &config)?;
     // The names of special tokens may follow from the padding, which goes afterwards.
     let mut built = classes::build(&chosen, backend, &mut arguments).map_err(refuse)?;
@@ -207,7 +207,7 @@ fn checked_frame(
 ) -> Result<Frame, Cause> {
     let post = tokenizer.get_post_processor().cloned();
     let (special, pairs) = (!asked.no_special_tokens, asked.pairs);
-    threads::within(metadata::TOKENIZER_TIME, &never(), move || {
+    threads::within(TOKENIZER_TIME, &never(), move || {
         check_template(post.as_ref())?;
         let alone = frame(post.as_ref(), special, gives_types)?;
         let pair = pairs.then(|| pair_frame(post.as_ref(), special, gives_types));
@@ -228,7 +228,7 @@ fn note_of_missing_end(folder: &Path) -> String {
 
 /// The name of the class that reads the tokenizer in `folder`, and the file and key that decide it.
 pub(super) fn class(folder: &Path, transformer: &TransformerConfig) -> Result<(String, String)> {
-    let config = metadata::read(&folder.join("tokenizer_config.json"))?.unwrap_or_default();
+    let config = metadata::read_object(&folder.join("tokenizer_config.json"))?.unwrap_or_default();
     let chosen = choose(&folder.join("tokenizer.json"), transformer, &config)?;
     Ok((chosen.name, chosen.because.to_string()))
 }

@@ -3,9 +3,10 @@
 use std::io::{BufWriter, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use embedctl_model::sparse::SparseKind;
-use embedctl_model::{Model, OutputChoice};
+use embedctl_model::Model;
 use embedctl_native::PlainNetwork;
+use embedctl_rows::OutputChoice;
+use embedctl_rows::sparse::SparseKind;
 
 use super::{BuiltGraph, FloatType, GraphForm, external, stop_if};
 use embedctl_common::atomic::{AtomicFile, AtomicSet, PendingFiles, Sidecars};

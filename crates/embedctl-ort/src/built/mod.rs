@@ -47,7 +47,8 @@ use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::PRECISION;
 use embedctl_engine::{Provider, ResolvedEngine};
-use embedctl_model::{Model, OutputChoice, PoolingMode, Step};
+use embedctl_model::Model;
+use embedctl_rows::{OutputChoice, PoolingMode, Step};
 
 pub use embedctl_engine::FloatType;
 

@@ -1,8 +1,8 @@
 //! Pooling and the modules after it as part of a graph, by the mask alone: for files that other programs run.
 
-use embedctl_model::{Dense, DenseActivation, LayerNorm, PoolingMode, Residual, Step};
 use embedctl_native::kernels::{Activation, Norm};
 use embedctl_onnx::{Attribute, FLOAT};
+use embedctl_rows::{Dense, DenseActivation, LayerNorm, PoolingMode, Residual, Step};
 
 use super::FloatType;
 use super::writer::GraphWriter;

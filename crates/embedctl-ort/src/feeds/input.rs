@@ -1,7 +1,7 @@
 //! The kinds of input that are understood, and their elements for a batch.
 
 use crate::padded::PaddedBatch;
-use embedctl_model::PositionIds;
+use embedctl_rows::PositionIds;
 
 /// One declared input of the graph and its content.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,7 +14,8 @@ use crate::padded::PaddedBatch;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::MODEL_FILE;
 use embedctl_engine::Output;
-use embedctl_model::{ElementType, Graph, Model, OutputChoice, PositionIds, Value};
+use embedctl_model::{ElementType, Graph, Model, Value};
+use embedctl_rows::{OutputChoice, PositionIds};
 
 /// Supported input names, as messages list them.
 const SUPPORTED: &str = "input_ids, attention_mask, token_type_ids, position_ids, \

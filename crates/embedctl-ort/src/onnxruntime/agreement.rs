@@ -18,8 +18,8 @@ use embedctl_common::error::Cause;
 use embedctl_common::setting::{MODEL_FILE, PRECISION, PROVIDER};
 use embedctl_engine::{Cosine, Output, Provider, Worker as _};
 use embedctl_model::Model;
-use embedctl_model::batch::Batch;
-use embedctl_model::pool::Pooler;
+use embedctl_rows::batch::Batch;
+use embedctl_rows::pool::Pooler;
 
 /// Below this cosine a provider computes something else. Float32 stays above 0.99999, half precision above 0.9999.
 const LEAST: f64 = 0.999;

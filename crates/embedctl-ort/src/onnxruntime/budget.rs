@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::Error;
-use embedctl_model::batch::Batch;
+use embedctl_rows::batch::Batch;
 
 /// Tokens of the first batch and of the largest.
 const FIRST: usize = 512;

@@ -10,8 +10,8 @@ use ort::value::{PrimitiveTensorElementType, Tensor, TensorRef};
 use super::pooled;
 use crate::feeds::{Feeds, InputFeed, PastDim, PastElement, Tokens, Width};
 use crate::padded::PaddedBatch;
-use embedctl_model::batch::Batch;
-use embedctl_model::pool::PoolingRule;
+use embedctl_rows::batch::Batch;
+use embedctl_rows::pool::PoolingRule;
 
 /// The output that is read from a session.
 #[derive(Clone)]

@@ -47,7 +47,7 @@ use embedctl_engine::{
     Engine, EngineInfo, EngineOptions, Provider, ResolvedEngine, SkippedCandidate, Worker,
 };
 use embedctl_model::Model;
-use embedctl_model::batch::BatchLimits;
+use embedctl_rows::batch::BatchLimits;
 
 /// Threads that feed one device: one is in the session while the others prepare and finish batches.
 const WORKERS_PER_DEVICE: usize = 2;

@@ -9,7 +9,8 @@ use crate::built::GraphForm;
 use crate::runtime::provider_error;
 use embedctl_common::error::Result;
 use embedctl_engine::{Provider, ResolvedEngine};
-use embedctl_model::{Graph, Model, OutputChoice, WeightsKind};
+use embedctl_model::{Graph, Model, WeightsKind};
+use embedctl_rows::OutputChoice;
 
 /// A model's graph: of its ONNX file, or built from its checkpoint.
 pub(super) struct ModelGraph {

@@ -11,10 +11,10 @@ use crate::runtime::library::Library;
 use crate::runtime::registration::{self, session_builder};
 use embedctl_common::cancel::CancelToken;
 use embedctl_engine::Output;
-use embedctl_model::batch::Batch;
-use embedctl_model::pool::PoolingRule;
 use embedctl_model::{ModelOptions, ModelTask, ScoreTask, WeightsPreference};
 use embedctl_native::PlainNetwork;
+use embedctl_rows::batch::Batch;
+use embedctl_rows::pool::PoolingRule;
 use embedctl_testing::apart;
 use ort::session::builder::SessionBuilder;
 
@@ -258,7 +258,7 @@ fn pooling_in_the_graph_gives_what_pooling_afterwards_does() {
         "parity/weights-fp16/model",
     ] {
         let model = model(folder);
-        let pooler = embedctl_model::pool::Pooler::new(&model.config, 0);
+        let pooler = embedctl_rows::pool::Pooler::new(&model.config, 0);
         let batch = batch();
         let (mut pooled, mut expected) = (Vec::new(), Vec::new());
         let engine = open_cpu(&model, 1);

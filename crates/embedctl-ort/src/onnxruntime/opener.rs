@@ -31,8 +31,9 @@ use embedctl_engine::{EngineOptions, OptionValue, PlacedWork, Provider, Worker a
 
 #[cfg(test)]
 use embedctl_engine::ResolvedEngine;
-use embedctl_model::batch::Batch;
-use embedctl_model::{Model, OutputChoice};
+use embedctl_model::Model;
+use embedctl_rows::OutputChoice;
+use embedctl_rows::batch::Batch;
 
 /// More devices than any machine has: where counting them by trying ends at the latest.
 const MOST_DEVICES: u32 = 64;

@@ -11,12 +11,13 @@
 
 use prost::Message;
 
-use embedctl_model::batch::Batch;
-use embedctl_model::pool::PoolingRule;
-use embedctl_model::{ElementType, PoolingMode};
+use embedctl_model::ElementType;
 use embedctl_onnx::{
     Attribute, FLOAT, GraphProto, Node, OperatorSet, fields, float_value as value,
 };
+use embedctl_rows::PoolingMode;
+use embedctl_rows::batch::Batch;
+use embedctl_rows::pool::PoolingRule;
 
 /// The input that [`fill_weights`] makes, f32 `[rows, modes, length]`.
 pub(super) const WEIGHTS: &str = "embedctl/pooling_weights";

@@ -21,7 +21,7 @@ use embedctl_common::setting::{MODEL_FILE, PRECISION, PROVIDER};
 use embedctl_common::threads::locked;
 use embedctl_engine::{PlacedWork, Provider, Worker};
 use embedctl_model::Model;
-use embedctl_model::batch::Batch;
+use embedctl_rows::batch::Batch;
 
 /// Percent of the matrix products that may run on the CPU.
 const TOLERATED: f64 = 5.0;

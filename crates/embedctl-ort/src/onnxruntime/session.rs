@@ -18,7 +18,7 @@ use embedctl_common::setting::PROVIDER;
 use embedctl_common::threads::locked;
 use embedctl_engine::{Output, Worker};
 use embedctl_model::ElementType;
-use embedctl_model::batch::Batch;
+use embedctl_rows::batch::Batch;
 
 /// One thread's way to run batches in a session: its own, or one that the workers of a device share.
 ///

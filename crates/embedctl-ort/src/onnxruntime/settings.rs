@@ -11,7 +11,7 @@ use embedctl_common::user_cache;
 use embedctl_engine::provider::value_of;
 use embedctl_engine::{EngineOptions, OptionValue, Provider, ProviderOption};
 use embedctl_model::Model;
-use embedctl_model::batch::BatchLimits;
+use embedctl_rows::batch::BatchLimits;
 
 /// Batches for a device on which nothing was measured.
 pub(super) const DEVICE_LIMITS: BatchLimits = BatchLimits {

@@ -15,8 +15,9 @@ use crate::built::{BuiltGraph, FloatType, GraphForm, PIECE};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, Result, with_causes};
 use embedctl_common::threads::{locked, spawn_scoped};
-use embedctl_model::{ElementType, Graph, Model, PoolingMode};
+use embedctl_model::{ElementType, Graph, Model};
 use embedctl_native::PlainNetwork;
+use embedctl_rows::PoolingMode;
 
 /// The graph of a session.
 pub(super) enum GraphSource {

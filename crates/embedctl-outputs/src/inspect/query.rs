@@ -3,8 +3,9 @@
 use crate::engine::Resolved;
 use crate::error::{ErrorKind, Result};
 use crate::inspect::QUERY_PROMPT;
-use crate::model::{ModelConfig, ModelOptions, TextRole, TextTask};
+use crate::model::{ModelOptions, TextRole, TextTask};
 use crate::setting::PROMPT;
+use embedctl_rows::ModelConfig;
 
 /// The prompt of queries, where the user named none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -6,8 +6,9 @@ use crate::engine::{EngineOptions, Provider, ProviderChoice, Resolved};
 use crate::error::{Error, Result};
 use crate::identity::{VectorIdentity, VectorSettings};
 use crate::model::{
-    ModelOptions, ModelTask, PoolingMode, ScoreTask, TextRole, TextTask, VectorKind, WeightsKind,
+    ModelOptions, ModelTask, ScoreTask, TextRole, TextTask, VectorKind, WeightsKind,
 };
+use embedctl_rows::PoolingMode;
 
 /// The name that models give to their prompt for queries.
 pub const QUERY_PROMPT: &str = "query";

@@ -4,8 +4,9 @@ use serde::Serialize;
 
 use super::EmbedOptions;
 use crate::input::InputFormat;
-use crate::model::{Model, ModelConfig};
+use crate::model::Model;
 use crate::tokenize::ChunkBy;
+use embedctl_rows::ModelConfig;
 
 /// The tokens of the rows that were cut.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::model::score::ScoreKind;
 use arrow::array::{ArrayRef, Float32Builder, ListBuilder, StringBuilder};
 use arrow::datatypes::{DataType, Field, FieldRef};
+use embedctl_rows::score::ScoreKind;
 
 /// The labels of a model, as columns of rows.
 #[derive(Debug, Clone)]

@@ -61,13 +61,14 @@ use crate::input::{
     HEADING, InputFormat, InputOptions, Keep, RecordReader, Source, implied_format,
 };
 use crate::job::{JobOptions, folder_format};
-use crate::model::score::ScoreKind;
-use crate::model::{Dimensions, Model};
+use crate::model::Model;
 use crate::named::named;
 use crate::output::{Dtype, Forms, OutputFormat, OutputOptions, RunFiles, RunOutput};
 use crate::progress::{Counts, Progress};
 use crate::stage::StageTimes;
 use crate::tokenize::{ChunkBy, Chunking};
+use embedctl_rows::Dimensions;
+use embedctl_rows::score::ScoreKind;
 
 named! {
     /// The effect of a bad record.

@@ -2,10 +2,11 @@
 
 use super::sink::ProvenanceBuilder;
 use crate::engine::{self, LoadedModel};
-use crate::model::{Model, ModelOptions, Step};
+use crate::model::{Model, ModelOptions};
 use crate::output::OutputOptions;
 use crate::record::SourceNames;
 use crate::setting::{CALIBRATION, DTYPE, NORMALIZE, PROMPT, PROMPT_NAME};
+use embedctl_rows::Step;
 
 /// Vectors from which ranges for quantization come at least, so that they fit other vectors, too.
 const ENOUGH_FOR_RANGES: u64 = 100;

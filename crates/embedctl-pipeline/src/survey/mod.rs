@@ -19,12 +19,11 @@ use crate::cancel::CancelToken;
 use crate::engine::{EngineInfo, LoadedModel};
 use crate::error::{Error, Result};
 use crate::input::{InputOptions, RecordReader};
-use crate::model::Dimensions;
 use crate::pipeline::{CutRemedy, CutTokens, RunPlan};
 use crate::record::{RowVectors, Texts};
 use crate::threads::usable_cores;
-use crate::tokenize::TextTokenizer;
 use embedctl_engine::Embedder;
+use embedctl_rows::Dimensions;
 
 /// How long the measurement lasts, once it has begun.
 const MEASURED: Duration = Duration::from_secs(2);
@@ -171,7 +170,7 @@ pub fn survey(
     let reuse =
         earlier.map(|it| it.vectors_for(embedder.model(), embedder.engine(), &output.options));
     let reuse = reuse.transpose()?;
-    let tokenizer = TextTokenizer::new(embedder.model(), usable_cores())?;
+    let tokenizer = embedder.model().text_tokenizer(usable_cores())?;
     let extra = options.extra_of(embedder.model());
     let mut counting = Counting::new(tokenizer, chunked, extra, reuse);
     while limit.is_none_or(|limit| counting.sample.records < limit) {

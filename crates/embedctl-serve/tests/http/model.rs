@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use embedctl_common::Texts;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::pair::TextPair;
-use embedctl_model::batch::{BatchLimits, TokenRows};
-use embedctl_model::score::ScoreForm;
+use embedctl_rows::batch::{BatchLimits, TokenRows};
+use embedctl_rows::score::ScoreForm;
 
 use embedctl_common::vectors::RowForm;
 use embedctl_serve::{ModelCard, ServedCorpus, ServedModel, ServedRow, ServedWorker, Token};

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueHint};
 use embedctl::model::{
-    ModelName, ModelOptions, PoolingMode, Precision, TextRole, TextTask, VectorKind, WeightsKind,
+    ModelName, ModelOptions, Precision, TextRole, TextTask, VectorKind, WeightsKind,
 };
+use embedctl::rows::PoolingMode;
 
 use super::values::{NamedValueParser, pool_factor, positive, precision};
 

@@ -48,7 +48,7 @@ fn answer(line: String) -> Result<Value, String> {
         .collect();
     let (tokenizer, config) =
         Model::tokenizer_alone(&options).map_err(|error| error.to_string())?;
-    let tokenizer = TextTokenizer::with(tokenizer.into(), &config, options.model.into(), 1)
+    let tokenizer = TextTokenizer::new(tokenizer.into(), &config, options.model.into(), 1)
         .map_err(|error| error.to_string())?;
     let rows = tokenizer.tokenize(&texts);
     if let Some((text, cause)) = rows.refusals().next() {

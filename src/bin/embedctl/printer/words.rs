@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use embedctl::model::Dimensions;
+use embedctl::rows::Dimensions;
 use embedctl::size::grouped;
 
 pub use embedctl::size::words as bytes;

@@ -5,10 +5,10 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::tensors::HeadTensors;
-use crate::DenseActivation::{self, Gelu, Identity, Relu, Tanh};
-use crate::config::{PoolingMode, Step};
 use crate::score::activation;
 use embedctl_common::error::{Cause, Error, Result};
+use embedctl_rows::DenseActivation::{self, Gelu, Identity, Relu, Tanh};
+use embedctl_rows::{PoolingMode, Step};
 
 /// Decoders whose classes have one layer without a bias, `score`, on the last token, each with its class's padding token.
 /// The layer of an OPT with narrower tokens is of their width, and so are its states; the engine runs the others alone.

@@ -6,11 +6,10 @@ use serde_json::Value;
 
 use super::heads::HeadSteps;
 use super::tensors::HeadTensors;
-use crate::config::{PoolingMode, Step};
 use crate::metadata::is_true;
 use crate::modules::LogitScore;
-use crate::{Dense, DenseActivation, Residual};
 use embedctl_common::error::{Error, Result};
+use embedctl_rows::{Dense, DenseActivation, PoolingMode, Residual, Step};
 
 /// The head that gives the score of a `LogitScore` module over a causal network of states of `width` components.
 ///

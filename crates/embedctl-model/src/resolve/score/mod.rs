@@ -5,21 +5,23 @@ mod logits;
 mod tensors;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::Pooled;
-use crate::DenseActivation::Softmax;
-use crate::config::Step;
 use crate::modules::{LogitScore, Modules};
 use crate::options::{ModelOptions, ScoreTask, refuse_given};
 use crate::score::ChatTemplate;
-use crate::score::{ScoreKind, activation, labels};
+use crate::score::{activation, labels};
 use crate::sentence_config::SentenceConfig;
 use crate::tokenizer::TokenizerFiles;
 use crate::{CheckpointFiles, metadata};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{MAX_ACTIVE_DIMS, TASK, VECTORS};
+use embedctl_rows::DenseActivation::Softmax;
+use embedctl_rows::Step;
+use embedctl_rows::score::{ChatFormat, ScoreKind};
 use heads::HeadSteps;
 use tensors::HeadTensors;
 
@@ -56,7 +58,7 @@ pub(crate) fn resolve(
 ) -> Result<ScoreHead> {
     check(options)?;
     let refuse = |cause| Error::model(files.config_file.display(), cause);
-    let config: Value = metadata::read(files.config_file)?.unwrap_or_default();
+    let config = metadata::read_value(files.config_file)?.unwrap_or_default();
     let chat = files.chat(&config, notes)?;
     let mut labels = labels::labels(&config);
     let mut pooled = match files.checkpoint {
@@ -103,11 +105,7 @@ fn check(options: &ModelOptions) -> Result<()> {
 
 impl ScoreFiles<'_> {
     /// The template of the chat that texts are put into, if they are.
-    fn chat(
-        &self,
-        config: &Value,
-        notes: &mut Vec<String>,
-    ) -> Result<Option<std::sync::Arc<ChatTemplate>>> {
+    fn chat(&self, config: &Value, notes: &mut Vec<String>) -> Result<Option<Arc<dyn ChatFormat>>> {
         let Some(file) = &self.tokenizer.chat_template else {
             return Ok(None);
         };
@@ -135,7 +133,7 @@ impl ScoreFiles<'_> {
         if self.task.pairs {
             template.check_roles()?;
         }
-        Ok(Some(template.into()))
+        Ok(Some(Arc::new(template)))
     }
 
     /// The head of the checkpoint; `labels` become those that it has.

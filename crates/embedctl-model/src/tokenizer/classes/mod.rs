@@ -45,7 +45,9 @@ pub(super) fn build(
         (file, None)
     } else {
         let template = file.get_post_processor().cloned();
-        (rebuild(chosen, &file, arguments, &names)?, template)
+        let rebuilt = rebuild(chosen, &file, arguments, &names);
+        embedctl_rows::vocabulary::free(file);
+        (rebuilt?, template)
     };
     let mut backend = Backend {
         tokenizer,

@@ -8,6 +8,7 @@ use tokenizers::models::unigram::Unigram;
 use super::Result;
 use crate::tokenizer::registry::ChosenClass;
 use embedctl_common::error::Cause;
+use embedctl_rows::vocabulary;
 
 /// A class's model over the file's vocabulary.
 pub(super) struct VocabularyModel<'a> {
@@ -73,14 +74,12 @@ impl VocabularyModel<'_> {
 
     /// The place of the unknown token with score 0, from `start` on.
     pub(super) fn scored(&self, unknown: &str, start: usize) -> Result<Option<usize>> {
-        let mut entries = self.vocabulary()?.iter().skip(start);
-        let found = entries.position(|(text, score)| text == unknown && *score == 0.0);
-        Ok(found.map(|place| place + start))
+        let model = self.vocabulary()?;
+        Ok(vocabulary::with_score_zero(model, unknown, start))
     }
 
     pub(super) fn unigram(&self, unknown: usize) -> Result<ModelWrapper> {
-        let entries = self.vocabulary()?.iter().cloned().collect();
-        Unigram::from(entries, Some(unknown), false)
+        vocabulary::with_unknown(self.vocabulary()?, unknown)
             .map(Into::into)
             .map_err(|error| {
                 format!("has no token {unknown}, the class's unknown token ({error})").into()

@@ -5,16 +5,13 @@ use std::sync::OnceLock;
 use proptest::prelude::*;
 
 use super::*;
-use crate::Model;
-use crate::{ModelOptions, WeightsPreference};
+use crate::ModelConfig;
+use crate::tokenize::fixture_tests::Fixture;
 
 fn prepared(case: &str, prompt: Option<&str>) -> TextTokenizer {
-    let options = ModelOptions {
-        model: format!("../../fixtures/parity/{case}/model"),
-        prompt: prompt.map(str::to_owned),
-        ..ModelOptions::default()
-    };
-    TextTokenizer::new(&Model::open(&options, WeightsPreference::Onnx).unwrap(), 1).unwrap()
+    Fixture::of_parity(case)
+        .prompted(prompt.unwrap_or_default())
+        .prepared(1)
 }
 
 /// `WordPiece`, byte-level BPE, Unigram behind a character map, BPE without a pre-tokenizer, metaspace; cut on
@@ -285,7 +282,9 @@ fn settings_that_cannot_be_met_are_refused() {
         let error = asked(tokens, overlap).unwrap_err().to_string();
         assert!(error.contains(option), "{error}");
     }
-    let unlimited = prepared("static-own-folder", None);
+    let mut unlimited = Fixture::of_parity("bert-cls");
+    unlimited.config.max_length = ModelConfig::UNLIMITED;
+    let unlimited = unlimited.prepared(1);
     let limit = unlimited.chunked(&Chunking {
         by: ChunkBy::Tokens,
         tokens: None,
@@ -294,5 +293,6 @@ fn settings_that_cannot_be_met_are_refused() {
         id: false,
         heading: false,
     });
-    assert!(limit.is_err() || unlimited.text_tokens < usize::MAX / 2);
+    let error = limit.unwrap_err().to_string();
+    assert!(error.contains("no limit of its own"), "{error}");
 }

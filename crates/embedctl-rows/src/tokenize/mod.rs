@@ -9,12 +9,15 @@ mod chat;
 mod chunks;
 #[cfg(test)]
 mod expression_tests;
+#[cfg(test)]
+mod fixture_tests;
 mod joints;
 mod locality;
 mod long;
 mod pairs;
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -28,13 +31,12 @@ use self::bert::{Bert, BertScratch};
 use self::chat::ChatRows;
 use self::long::LongTexts;
 use self::pairs::PairTemplate;
-use crate::Model;
 use crate::ModelConfig;
 use crate::Side;
-use crate::TOKENIZER_TIME;
 use crate::batch::TokenRows;
 use crate::bounded::BoundedSteps;
 use crate::budget::TextBudget;
+use crate::tokenizer_file::TOKENIZER_TIME;
 use embedctl_common::Texts;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::pair::TextPair;
@@ -50,6 +52,10 @@ const CHUNKS_PER_THREAD: usize = 4;
 
 /// Bytes of texts for which the way to another thread takes longer than their tokens.
 const FEW_BYTES: usize = 16 << 10;
+
+/// Appends the row of a text, by its index. One type for all: each would bring its own copy of the threads' work.
+type PushRow<'a> =
+    &'a (dyn Fn(usize, &mut BertScratch, &mut TokenRows) -> Result<(), Cause> + Sync);
 
 /// A model's tokenizer, ready for its limit and prompt.
 #[derive(Debug)]
@@ -78,20 +84,11 @@ pub struct TextTokenizer {
 }
 
 impl TextTokenizer {
-    /// Prepares the tokenizer of `model`; `threads` bounds the parallelism.
+    /// Prepares a model's tokenizer, read from `file`, for its configuration; `threads` bounds the parallelism.
     ///
     /// # Errors
     /// If the prompt cannot be tokenized, or threads cannot be started.
-    pub fn new(model: &Model, threads: usize) -> Result<Self> {
-        let file = model.transformer.join("tokenizer.json");
-        Self::with(Arc::clone(&model.tokenizer), &model.config, file, threads)
-    }
-
-    /// As [`TextTokenizer::new`], with only a model's tokenizer, read from `file`, and its configuration.
-    ///
-    /// # Errors
-    /// As [`TextTokenizer::new`].
-    pub fn with(
+    pub fn new(
         tokenizer: Arc<Tokenizer>,
         config: &ModelConfig,
         file: PathBuf,
@@ -212,11 +209,10 @@ impl TextTokenizer {
     pub fn tokenize_behind(&self, prompt: &str, texts: &Texts) -> TokenRows {
         let (count, clock) = (texts.len(), Clock::default());
         if self.pairs.is_some() || self.chat.is_some() {
-            return self.tokenize_each(count, |index| texts.get(index), &clock);
+            return self.each(count, &|index| texts.get(index), &clock);
         }
-        let push = |index, scratch: &mut BertScratch, rows: &mut TokenRows| {
-            self.push_text(prompt, texts.get(index), scratch, rows)
-        };
+        let push: PushRow<'_> =
+            &|index, scratch, rows| self.push_text(prompt, texts.get(index), scratch, rows);
         match count <= CHUNK && texts.bytes() <= FEW_BYTES {
             true => rows_of(0..count, push),
             false => self.in_chunks(count, &clock, push),
@@ -255,27 +251,31 @@ impl TextTokenizer {
         text: impl Fn(usize) -> &'a str + Sync,
         clock: &Clock,
     ) -> TokenRows {
+        self.each(count, &text, clock)
+    }
+
+    fn each<'a>(
+        &self,
+        count: usize,
+        text: &(dyn Fn(usize) -> &'a str + Sync),
+        clock: &Clock,
+    ) -> TokenRows {
         if let Some(pairs) = &self.pairs {
             let pair = |index: usize| TextPair::of_record(text(index));
-            return self.rows_of_pairs(pairs, count, pair, clock);
+            return self.rows_of_pairs(pairs, count, &pair, clock);
         }
-        self.in_chunks(count, clock, |index, scratch, rows| match &self.chat {
+        self.in_chunks(count, clock, &|index, scratch, rows| match &self.chat {
             Some(chat) => chat.push(self, text(index), scratch, rows),
             None => self.push_text(&self.prompt, text(index), scratch, rows),
         })
     }
 
     /// The rows that `push` makes of `count` texts, by their index, in parallel.
-    fn in_chunks(
-        &self,
-        count: usize,
-        clock: &Clock,
-        push: impl Fn(usize, &mut BertScratch, &mut TokenRows) -> Result<(), Cause> + Sync,
-    ) -> TokenRows {
+    fn in_chunks(&self, count: usize, clock: &Clock, push: PushRow<'_>) -> TokenRows {
         let rows = rows_per_chunk(count, self.pool.current_num_threads());
         let chunk = |chunk: usize| {
             let indices = chunk * rows..((chunk + 1) * rows).min(count);
-            rows_of(indices, &push)
+            rows_of(indices, push)
         };
         let parts: Vec<TokenRows> = self.pool.install(|| {
             (0..count.div_ceil(rows))
@@ -403,10 +403,7 @@ fn rows_per_chunk(count: usize, threads: usize) -> usize {
 }
 
 /// The rows that `push` makes of texts, by their index.
-fn rows_of(
-    indices: std::ops::Range<usize>,
-    push: impl Fn(usize, &mut BertScratch, &mut TokenRows) -> Result<(), Cause>,
-) -> TokenRows {
+fn rows_of(indices: Range<usize>, push: PushRow<'_>) -> TokenRows {
     let (mut rows, mut scratch) = (TokenRows::default(), BertScratch::default());
     for index in indices {
         if let Err(cause) = push(index, &mut scratch, &mut rows) {
@@ -435,23 +432,15 @@ fn try_out(tokenizer: &Tokenizer, steps: &BoundedSteps) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use super::fixture_tests::Fixture;
     use super::*;
-    use crate::{ModelOptions, WeightsPreference};
 
     fn prepared(case: &str) -> TextTokenizer {
         prepared_for(case, 1)
     }
 
     fn prepared_for(case: &str, threads: usize) -> TextTokenizer {
-        let options = ModelOptions {
-            model: format!("../../fixtures/parity/{case}/model"),
-            ..ModelOptions::default()
-        };
-        TextTokenizer::new(
-            &Model::open(&options, WeightsPreference::Onnx).unwrap(),
-            threads,
-        )
-        .unwrap()
+        Fixture::of_parity(case).prepared(threads)
     }
 
     /// Long texts of every awkward kind: with and without spaces, one huge word, many scripts.
@@ -539,16 +528,6 @@ mod tests {
                 );
             }
         }
-    }
-
-    #[test]
-    fn special_tokens_are_those_of_the_template() {
-        let bert = prepared("bert-cls");
-        assert_eq!((bert.prefix.len(), bert.suffix.len()), (1, 1));
-        let qwen = prepared("qwen3-lasttoken");
-        assert_eq!(qwen.prefix.len(), 0);
-        let bare = prepared("tok-no-special-tokens");
-        assert_eq!((bare.prefix.len(), bare.suffix.len()), (0, 0));
     }
 
     #[test]

@@ -5,8 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use embedctl_common::vectors::Numbers;
 use embedctl_native::kernels::TermPooling;
 
-pub use crate::layers::AutoEncoder;
-
 /// What is known of a model's sparse vectors.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SparseKind {

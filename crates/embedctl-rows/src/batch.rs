@@ -273,9 +273,23 @@ pub fn plan_rows(
     limits: BatchLimits,
     ragged: bool,
 ) -> Vec<BatchPlan> {
-    let mut order: Vec<u32> = (rows.into_iter())
-        .filter(|&row| !tokens.get(row as usize).is_empty())
-        .collect();
+    let rows = rows.into_iter();
+    plan_those(
+        tokens,
+        rows.filter(|&row| !tokens.get(row as usize).is_empty())
+            .collect(),
+        limits,
+        ragged,
+    )
+}
+
+/// As [`plan_rows`], of rows that all have tokens.
+fn plan_those(
+    tokens: &TokenRows,
+    mut order: Vec<u32>,
+    limits: BatchLimits,
+    ragged: bool,
+) -> Vec<BatchPlan> {
     order.sort_by_key(|&row| std::cmp::Reverse(tokens.get(row as usize).len()));
     let mut plans = Vec::new();
     let mut rest = order.as_slice();

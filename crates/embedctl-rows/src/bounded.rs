@@ -33,7 +33,7 @@ const ATTEMPTS_PER_PLACE: usize = 16;
 
 /// The steps of a tokenizer.
 #[derive(Debug)]
-pub(crate) struct BoundedSteps {
+pub struct BoundedSteps {
     /// None where the tokenizer has no normalizer.
     normalizer: Option<Vec<NormalStep>>,
     splits: Vec<SplitStep>,
@@ -61,7 +61,7 @@ impl BoundedSteps {
     ///
     /// # Errors
     /// If an expression cannot be compiled, which the crate has done before.
-    pub(crate) fn of(tokenizer: &Tokenizer) -> Result<Self, String> {
+    pub fn of(tokenizer: &Tokenizer) -> Result<Self, String> {
         let normalizer = tokenizer.get_normalizer();
         let mut splits = Vec::new();
         if let Some(pre_tokenizer) = tokenizer.get_pre_tokenizer() {
@@ -77,7 +77,7 @@ impl BoundedSteps {
     ///
     /// # Errors
     /// If the tokenizer fails on the text, panics, or goes beyond the budget.
-    pub(crate) fn encode(
+    pub fn encode(
         &self,
         tokenizer: &Tokenizer,
         text: &str,
@@ -110,7 +110,7 @@ impl BoundedSteps {
     ///
     /// # Errors
     /// If the normalizer fails on it, or goes beyond the budget.
-    pub(crate) fn normalize(&self, text: &mut NormalizedString) -> Result<(), String> {
+    pub fn normalize(&self, text: &mut NormalizedString) -> Result<(), String> {
         let budget = TextBudget::of(text.get().len());
         let normalizer = self.normalizer(&budget);
         let normalized = normalizer.map_or(Ok(()), |one| one.normalize(text));
@@ -118,7 +118,7 @@ impl BoundedSteps {
     }
 
     /// Whether the tokenizer has a pre-tokenizer.
-    pub(crate) fn has_splits(&self) -> bool {
+    pub fn has_splits(&self) -> bool {
         !self.splits.is_empty()
     }
 
@@ -126,10 +126,7 @@ impl BoundedSteps {
     ///
     /// # Errors
     /// If the pre-tokenizer fails on it, or goes beyond the budget.
-    pub(crate) fn pre_tokenize(
-        &self,
-        text: NormalizedString,
-    ) -> Result<PreTokenizedString, String> {
+    pub fn pre_tokenize(&self, text: NormalizedString) -> Result<PreTokenizedString, String> {
         let budget = TextBudget::of(text.get().len());
         let mut split = PreTokenizedString::from(text);
         self.split(&mut split, &budget)?;
@@ -171,10 +168,7 @@ impl BoundedSteps {
 ///
 /// # Errors
 /// If it does not.
-pub(crate) fn check_added(
-    normalizer: &NormalizerWrapper,
-    added: &[AddedToken],
-) -> Result<(), String> {
+pub fn check_added(normalizer: &NormalizerWrapper, added: &[AddedToken]) -> Result<(), String> {
     let steps = normal_steps(normalizer)?;
     let normalized = || added.iter().filter(|token| token.normalized);
     let budget = TextBudget::of(normalized().map(|token| token.content.len()).sum());

@@ -87,7 +87,8 @@ impl DenseActivation {
     }
 
     /// The activation that a full path names: a class of `torch.nn` that needs no arguments.
-    pub(super) fn parse(path: &str) -> Option<Self> {
+    #[must_use]
+    pub fn parse(path: &str) -> Option<Self> {
         let (module, name) = path.rsplit_once('.')?;
         let own = match name {
             "Identity" => "torch.nn.modules.linear",

@@ -27,7 +27,7 @@ const BYTES_PER_SECOND: usize = 64 << 10;
 
 /// What is left for one text.
 #[derive(Debug)]
-pub(crate) struct TextBudget {
+pub struct TextBudget {
     /// Bytes at most.
     bytes: usize,
     /// Bytes that parts of the text have become.

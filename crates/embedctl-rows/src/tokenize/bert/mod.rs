@@ -51,12 +51,17 @@ impl Pieces {
     }
 
     /// The longest entry that `text` starts with: its length and id.
+    #[inline(always)] // the inner loop of all
     fn longest(&self, text: &[u8]) -> Option<(usize, u32)> {
         // A length that ends within a character finds nothing: entries are whole characters.
-        let longest = self.longest.min(text.len());
-        (1..=longest)
-            .rev()
-            .find_map(|length| Some((length, *self.ids.get(&text[..length])?)))
+        let mut length = self.longest.min(text.len());
+        while length > 0 {
+            if let Some(&id) = self.ids.get(&text[..length]) {
+                return Some((length, id));
+            }
+            length -= 1;
+        }
+        None
     }
 }
 

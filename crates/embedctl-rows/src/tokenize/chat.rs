@@ -5,14 +5,14 @@ use std::sync::Arc;
 use super::TextTokenizer;
 use super::bert::BertScratch;
 use crate::batch::TokenRows;
-use crate::score::ChatTemplate;
+use crate::score::ChatFormat;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::pair::TextPair;
 
 /// How a text becomes a row by a chat template.
 #[derive(Debug)]
 pub(super) struct ChatRows {
-    template: Arc<ChatTemplate>,
+    template: Arc<dyn ChatFormat>,
     /// The system's message.
     prompt: String,
     pairs: bool,
@@ -26,7 +26,7 @@ impl ChatRows {
     /// # Errors
     /// If the template or the tokenizer fails on these.
     pub fn new(
-        template: Arc<ChatTemplate>,
+        template: Arc<dyn ChatFormat>,
         prompt: &str,
         pairs: bool,
         tokenizer: &TextTokenizer,

@@ -117,14 +117,16 @@ impl TextTokenizer {
     pub fn tokenize_pairs(&self, pairs: &[TextPair<'_>]) -> TokenRows {
         let clock = Clock::default();
         if let Some(template) = &self.pairs {
-            return self.rows_of_pairs(template, pairs.len(), |index| pairs[index], &clock);
+            return self.rows_of_pairs(template, pairs.len(), &|index| pairs[index], &clock);
         }
-        self.in_chunks(pairs.len(), &clock, |index, scratch, rows| {
-            match &self.chat {
+        self.in_chunks(
+            pairs.len(),
+            &clock,
+            &|index, scratch, rows| match &self.chat {
                 Some(chat) => chat.push(self, &pairs[index].joined(), scratch, rows),
                 None => Err(Cause::of("the model takes single texts")),
-            }
-        })
+            },
+        )
     }
 
     /// The rows of `count` pairs, by their index. The tokens of a first text that several pairs share are made once.
@@ -132,7 +134,7 @@ impl TextTokenizer {
         &self,
         pairs: &PairTemplate,
         count: usize,
-        pair: impl Fn(usize) -> TextPair<'a> + Sync,
+        pair: &(dyn Fn(usize) -> TextPair<'a> + Sync),
         clock: &Clock,
     ) -> TokenRows {
         let mut numbers: HashMap<&str, usize, ahash::RandomState> = HashMap::default();
@@ -148,12 +150,12 @@ impl TextTokenizer {
             .collect();
         // More than the limit tells where both texts are cut, but for an odd token.
         let most = self.needed(pairs.most);
-        let tokens = self.in_chunks(firsts.len(), clock, |index, scratch, rows| {
+        let tokens = self.in_chunks(firsts.len(), clock, &|index, scratch, rows| {
             let first = self.encode_by(&self.prompted(firsts[index]), most, pairs.most, scratch)?;
             rows.push(first.ids.iter().copied(), first.unread());
             Ok(())
         });
-        self.in_chunks(count, clock, |index, scratch, rows| {
+        self.in_chunks(count, clock, &|index, scratch, rows| {
             let first = of_row[index];
             if let Some(cause) = tokens.refusal(first) {
                 return Err(cause.clone());
@@ -201,7 +203,7 @@ mod tests {
     use super::*;
     use tokenizers::{Encoding, Token, TruncationParams, TruncationStrategy, truncate_encodings};
 
-    use crate::{Model, ModelOptions, ModelTask, ScoreTask, WeightsPreference};
+    use crate::tokenize::fixture_tests::Fixture;
 
     /// The rows that the tokenizers crate makes of whole pairs are ours, at every limit, however little of the texts is read.
     #[test]
@@ -216,18 +218,9 @@ mod tests {
         // WordPiece on its own path and not, and byte-level BPE.
         for (case, own_path) in [("bert", true), ("bert", false), ("roberta", true)] {
             for max_length in [5, 6, 9, 12, 18] {
-                let options = ModelOptions {
-                    model: format!("../../fixtures/scores/{case}/model"),
-                    max_length: Some(max_length),
-                    task: ModelTask::Score(ScoreTask {
-                        pairs: true,
-                        ..ScoreTask::default()
-                    }),
-                    ..ModelOptions::default()
-                };
-                let model =
-                    Model::open(&options, WeightsPreference::Checkpoint(|_| Ok(()))).unwrap();
-                let mut ours = TextTokenizer::new(&model, 1).unwrap();
+                let model = Fixture::read(format!("../../fixtures/scores/{case}/model"))
+                    .of_pairs(max_length);
+                let mut ours = model.prepared(1);
                 if !own_path {
                     ours.bert = None;
                 }

@@ -114,7 +114,7 @@ impl Frame {
 
     /// The same frame, whose rows state types even where all are 0.
     #[must_use]
-    pub(crate) fn typed(mut self) -> Self {
+    pub fn typed(mut self) -> Self {
         let zeros = |ids: &[u32]| vec![0; ids.len()];
         let none = (zeros(&self.before), 0, zeros(&self.after));
         self.types.get_or_insert(none);

@@ -6,22 +6,13 @@ use proptest::prelude::*;
 
 use super::characters::has_combining_class;
 use super::*;
-use crate::Model;
-use crate::{ModelOptions, WeightsPreference};
+use crate::tokenize::fixture_tests::Fixture;
 
 const REAL: &str = "../../fixtures/models/all-MiniLM-L6-v2";
 const CASED: &str = "../../fixtures/parity/tok-backend-class-keeps-case/model";
 
 fn tokenizer(folder: &str) -> Arc<Tokenizer> {
-    let options = ModelOptions {
-        model: folder.into(),
-        ..ModelOptions::default()
-    };
-    Arc::clone(
-        &Model::open(&options, WeightsPreference::Onnx)
-            .unwrap()
-            .tokenizer,
-    )
+    Fixture::read(folder).tokenizer
 }
 
 /// One for all tests: learning characters takes its time.

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::frame::{Frame, Side};
-use super::layers::{Dense, DenseActivation, LayerNorm};
+use super::layers::{AutoEncoder, Dense, DenseActivation, LayerNorm};
 use super::multi::MultiKind;
 use super::pool::PoolingRule;
 use super::score::ScoreKind;
-use super::sparse::{AutoEncoder, SparseKind};
+use super::sparse::SparseKind;
 use embedctl_common::named::named;
 use embedctl_common::vectors::{Forms, RowForm, VectorKind};
 
@@ -166,7 +166,7 @@ pub struct ModelConfig {
     pub dropped_id: Option<u32>,
     /// Characters after which a text is cut before it is tokenized (model2vec).
     pub most_characters: Option<usize>,
-    /// Whether token states are pooled by the chunks of a text; see [`ModelOptions::late`](crate::ModelOptions::late).
+    /// Whether token states are pooled by the chunks of a text; late chunking.
     pub late: bool,
 }
 
@@ -236,5 +236,27 @@ impl ModelConfig {
     pub fn normalized(&self) -> bool {
         self.normalize_last
             || (self.dimensions.is_empty() && self.steps.last() == Some(&Step::Normalize))
+    }
+
+    /// This configuration and those of the other kinds of vectors that the model gives in one pass, in the order of columns.
+    pub fn of_all_kinds(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(&self.beside)
+    }
+
+    /// The kinds of the model's vectors, in the order of columns; none for scores.
+    pub fn vector_kinds(&self) -> impl Iterator<Item = VectorKind> {
+        self.of_all_kinds().filter_map(|it| it.form().kind())
+    }
+
+    /// What is known of sparse vectors, if a row has such, alone or beside others.
+    #[must_use]
+    pub fn any_sparse(&self) -> Option<&SparseKind> {
+        self.of_all_kinds().find_map(|it| it.sparse.as_ref())
+    }
+
+    /// What is known of the vectors of tokens, if a row has such, alone or beside others.
+    #[must_use]
+    pub fn any_multi(&self) -> Option<&MultiKind> {
+        self.of_all_kinds().find_map(|it| it.multi.as_ref())
     }
 }
