@@ -53,10 +53,6 @@ const CHUNKS_PER_THREAD: usize = 4;
 /// Bytes of texts for which the way to another thread takes longer than their tokens.
 const FEW_BYTES: usize = 16 << 10;
 
-/// Appends the row of a text, by its index. One type for all: each would bring its own copy of the threads' work.
-type PushRow<'a> =
-    &'a (dyn Fn(usize, &mut BertScratch, &mut TokenRows) -> Result<(), Cause> + Sync);
-
 /// A model's tokenizer, ready for its limit and prompt.
 #[derive(Debug)]
 pub struct TextTokenizer {
@@ -211,11 +207,12 @@ impl TextTokenizer {
         if self.pairs.is_some() || self.chat.is_some() {
             return self.each(count, &|index| texts.get(index), &clock);
         }
-        let push: PushRow<'_> =
-            &|index, scratch, rows| self.push_text(prompt, texts.get(index), scratch, rows);
+        let push = |index, scratch: &mut BertScratch, rows: &mut TokenRows| {
+            self.push_text(prompt, texts.get(index), scratch, rows)
+        };
         match count <= CHUNK && texts.bytes() <= FEW_BYTES {
-            true => rows_of(0..count, push),
-            false => self.in_chunks(count, &clock, push),
+            true => rows_of(0..count, &push),
+            false => self.in_chunks(count, &clock, &push),
         }
     }
 
@@ -270,8 +267,14 @@ impl TextTokenizer {
         })
     }
 
-    /// The rows that `push` makes of `count` texts, by their index, in parallel.
-    fn in_chunks(&self, count: usize, clock: &Clock, push: PushRow<'_>) -> TokenRows {
+    /// The rows that `push` makes of `count` texts, by their index, in parallel. It is no type parameter, because each closure
+    /// would bring its own copy of what the threads do.
+    fn in_chunks(
+        &self,
+        count: usize,
+        clock: &Clock,
+        push: &(dyn Fn(usize, &mut BertScratch, &mut TokenRows) -> Result<(), Cause> + Sync),
+    ) -> TokenRows {
         let rows = rows_per_chunk(count, self.pool.current_num_threads());
         let chunk = |chunk: usize| {
             let indices = chunk * rows..((chunk + 1) * rows).min(count);
@@ -403,7 +406,10 @@ fn rows_per_chunk(count: usize, threads: usize) -> usize {
 }
 
 /// The rows that `push` makes of texts, by their index.
-fn rows_of(indices: Range<usize>, push: PushRow<'_>) -> TokenRows {
+fn rows_of(
+    indices: Range<usize>,
+    push: &dyn Fn(usize, &mut BertScratch, &mut TokenRows) -> Result<(), Cause>,
+) -> TokenRows {
     let (mut rows, mut scratch) = (TokenRows::default(), BertScratch::default());
     for index in indices {
         if let Err(cause) = push(index, &mut scratch, &mut rows) {
