@@ -35,12 +35,13 @@ use embedctl_common::{
     atomic, cancel, error, hash, named, remedies, safe_text, setting, size, stage, threads,
 };
 use embedctl_data::output::rejects;
-use embedctl_data::{input, output, position, record};
+use embedctl_data::{input, output};
 use embedctl_engine as engine;
 use embedctl_model as model;
 use embedctl_model::{batch, pool, tokenize};
 use embedctl_native::safetensors;
 use embedctl_onnx as onnx;
+use embedctl_records::{position, record};
 use embedctl_storage as storage;
 #[cfg(test)]
 use embedctl_testing::mutation;

@@ -1,11 +1,11 @@
 //! The interface of a format's reader.
 
-use super::parse::Parser;
-use crate::position::Seek;
 use crate::reading::pace::WindowPacing;
-use crate::reading::window::OpenWindow;
 use arrow::datatypes::SchemaRef;
 use embedctl_common::error::Result;
+use embedctl_records::parse::Parser;
+use embedctl_records::position::Seek;
+use embedctl_records::window::OpenWindow;
 
 /// How filling a window ended.
 pub(crate) enum FillEnd {

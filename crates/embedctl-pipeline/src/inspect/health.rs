@@ -1,11 +1,10 @@
 //! How vectors are, in memory that does not grow with their number.
 
+use embedctl_records::vectors::StoredVector;
 use std::collections::HashSet;
 use std::hash::{BuildHasher, Hasher};
 
 use serde::Serialize;
-
-use crate::output::StoredVector;
 
 /// Hashes of vectors that are remembered at most: 32 MiB.
 const MOST_SEEN: usize = 1 << 22;
@@ -179,7 +178,7 @@ impl SeenVectors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::Dtype;
+    use embedctl_records::quantize::Dtype;
 
     fn watched(vectors: &[&[f32]]) -> Health {
         let mut watch = ColumnWatch::default();

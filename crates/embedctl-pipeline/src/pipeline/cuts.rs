@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::EmbedOptions;
-use crate::input::InputFormat;
 use crate::model::{Model, ModelConfig};
 use crate::tokenize::ChunkBy;
+use embedctl_records::format::InputFormat;
 
 /// The tokens of the rows that were cut.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]

@@ -19,12 +19,13 @@ use crate::Embedder;
 use crate::cancel::CancelToken;
 use crate::engine::{EngineInfo, LoadedModel};
 use crate::error::{Error, Result};
-use crate::input::{InputOptions, RecordReader};
+use crate::input::RecordReader;
 use crate::model::Dimensions;
 use crate::pipeline::{CutRemedy, CutTokens, RunPlan};
 use crate::record::{RowVectors, Texts};
 use crate::threads::usable_cores;
 use crate::tokenize::TextTokenizer;
+use embedctl_records::options::InputOptions;
 
 /// How long the measurement lasts, once it has begun.
 const MEASURED: Duration = Duration::from_secs(2);

@@ -14,17 +14,17 @@ pub(crate) mod table;
 use std::sync::Arc;
 
 use self::table::{Prepared, RequestedColumns};
-use crate::formats::parse::Parser;
 use crate::formats::reader::{FillEnd, Reader};
-use crate::position::Seek;
-use crate::reading::columns::InputColumns;
 use crate::reading::pace::WindowPacing;
 use crate::reading::source::Planned;
-use crate::reading::window::{OpenWindow, Piece};
-use crate::record::Origin;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use embedctl_common::error::Result;
+use embedctl_records::columns::InputColumns;
+use embedctl_records::parse::Parser;
+use embedctl_records::position::Seek;
+use embedctl_records::record::Origin;
+use embedctl_records::window::{OpenWindow, Piece};
 
 /// Record batches of one source, in order.
 pub(crate) trait Batches: Send {
@@ -179,7 +179,7 @@ fn piece<'a>(
     before: u64,
 ) -> Result<Piece<'a>> {
     let origin = Origin {
-        source: source.index,
+        source: source.facts.index,
         line: before + 1,
         offset: before,
     };

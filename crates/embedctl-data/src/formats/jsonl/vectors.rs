@@ -8,16 +8,15 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::vectors::{
-    CUT, RecordedColumns, StoredVector, TakeBatch, TakeVector, failed, guarded, in_full, in_order,
-};
+use crate::vectors::{CUT, TakeBatch, failed, guarded, in_order};
 use crate::writing::format::Compression;
-use crate::writing::quantize::Dtype;
-use crate::writing::sparse::SparseColumn;
 use arrow::datatypes::{DataType, Field, Fields, Schema};
 use arrow::json::ReaderBuilder;
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::vectors::Forms;
+use embedctl_records::quantize::Dtype;
+use embedctl_records::sparse::SparseColumn;
+use embedctl_records::vectors::{RecordedColumns, StoredVector, TakeVector, in_full};
 use embedctl_storage::Readable;
 
 /// A line that is longer holds no vector of any model.

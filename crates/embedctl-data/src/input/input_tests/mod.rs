@@ -24,10 +24,10 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 use super::*;
-use crate::position::Position;
 use crate::reading::source::Stdin;
-use crate::record::Window;
 use embedctl_common::error::Result;
+use embedctl_records::position::Position;
+use embedctl_records::record::Window;
 
 pub fn options() -> InputOptions {
     InputOptions {

@@ -10,16 +10,17 @@ use super::parquet::read_parquet;
 use crate::output::proof::{Proof, prove};
 use crate::output::tests::support::*;
 use crate::output::{
-    ChosenVectors, Compression, Destination, Dtype, Finish, Forms, OutputFormat, OutputOptions,
-    RowForm, RunFiles, RunOutput, TemporaryVectors, VectorKind, create,
-    provenance as provenance_of, read_vectors,
+    ChosenVectors, Compression, Destination, Finish, Forms, OutputFormat, OutputOptions, RowForm,
+    RunFiles, RunOutput, TemporaryVectors, VectorKind, create, provenance as provenance_of,
+    read_vectors,
 };
-use crate::record::{RowVectors, Rows};
 use arrow::array::{Array, RecordBatch, RecordBatchOptions};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, Schema};
 use embedctl_common::error::ErrorKind;
 use embedctl_common::vectors::Numbers;
+use embedctl_records::quantize::Dtype;
+use embedctl_records::record::{RowVectors, Rows};
 use embedctl_storage::Readable;
 
 const JSONL: OutputFormat = OutputFormat::Jsonl(Compression::None);

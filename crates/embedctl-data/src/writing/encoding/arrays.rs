@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use super::{EncodedVectors, VectorEncoding, taken};
-use crate::record::Rows;
 use crate::writing::options::VectorType;
-use crate::writing::sparse::SparseColumn;
 use arrow::array::{Array, ArrayRef, FixedSizeListArray, Float32Array, ListArray, make_array};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, Field, FieldRef};
@@ -13,6 +11,8 @@ use arrow::error::ArrowError;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{VECTOR_TYPE, WINDOW};
 use embedctl_common::vectors::Numbers;
+use embedctl_records::record::Rows;
+use embedctl_records::sparse::SparseColumn;
 
 impl VectorEncoding {
     /// Whether a row has any number of vectors.
