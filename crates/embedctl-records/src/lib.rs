@@ -26,6 +26,7 @@ pub mod format;
 pub mod json;
 pub mod json_rows;
 pub mod json_values;
+pub mod json_vectors;
 pub mod jsonl;
 pub mod lines;
 pub mod numbers;

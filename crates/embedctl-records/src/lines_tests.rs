@@ -17,7 +17,7 @@ impl Read for Drip {
 /// Start, length, number and offset of every line.
 fn lines(input: &[u8], step: usize, limit: usize) -> Vec<(Vec<u8>, u64, u64, u64)> {
     let mut reader = LineReader::new(Box::new(Drip(input.to_vec(), step)), limit);
-    assert_eq!(reader.begin().unwrap(), TextStart::Utf8);
+    assert_eq!(reader.begin(|_| false).unwrap(), TextStart::Utf8);
     let mut lines = Vec::new();
     while let Some(line) = reader.next().unwrap() {
         lines.push((line.bytes.to_vec(), line.length, line.number, line.offset));
@@ -75,7 +75,7 @@ fn utf_16_is_recognised() {
         (b"\0a\0\n", "UTF-16BE"),
     ] {
         let mut reader = LineReader::new(Box::new(Drip(bytes.to_vec(), 1)), 10);
-        assert_eq!(reader.begin().unwrap(), TextStart::Utf16(name));
+        assert_eq!(reader.begin(|_| false).unwrap(), TextStart::Utf16(name));
     }
 }
 

@@ -39,7 +39,7 @@ pub fn string(strings: &StringViewArray, row: usize) -> Option<&str> {
 
 /// A dictionary's values in the order of its rows, strings as views: no copy of each for every row. Anything else as it
 /// is.
-pub(crate) fn unpacked(array: &ArrayRef) -> Result<ArrayRef> {
+pub fn unpacked(array: &ArrayRef) -> Result<ArrayRef> {
     match array.data_type() {
         DataType::Dictionary(_, values) => {
             let to = match is_text(values) {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use half::f16;
+use half::slice::HalfFloatSliceExt;
 
 use crate::quantize::Dtype;
 use crate::sparse::PARTS;
@@ -36,6 +36,9 @@ pub type TakeVector<'a> = dyn FnMut(StoredVector<'_>) -> Result<()> + 'a;
 
 /// Takes the vectors of a row, with its index among the rows that were asked for.
 pub type TakeRow<'a> = dyn FnMut(usize, RowParts<'_>) + 'a;
+
+/// The remedy for a file that is cut short.
+pub const CUT: &str = "copy or make it again";
 
 /// The widest sparse vectors that are read back: a wider claim is damage.
 const MOST_SPARSE_WIDTH: usize = 1 << 24;
@@ -382,6 +385,16 @@ impl<'a> BatchRows<'a> {
         }
     }
 
+    /// Hands over the vectors of the first `count` rows, the first of which has the index `first`; a row without some is
+    /// passed over.
+    pub fn hand_over(&self, count: usize, first: usize, take: &mut TakeRow<'_>) {
+        for row in 0..count {
+            if let Some(vectors) = self.get(row) {
+                take(first + row, vectors.get(0));
+            }
+        }
+    }
+
     /// The vectors of a row, alone; `None` where it has none, or one of them is not of its form.
     pub fn get(&self, row: usize) -> Option<RowVectors> {
         let mut out = self.none.same();
@@ -419,28 +432,59 @@ pub(crate) fn element(kind: &DataType) -> Option<Dtype> {
 }
 
 /// A column of lists of numbers, these as float32.
-pub(crate) struct Vectors<'a> {
+struct Vectors<'a> {
     lists: &'a ArrayRef,
+    places: ListPlaces<'a>,
     values: Float32Array,
+}
+
+/// Where the numbers of each row stand.
+enum ListPlaces<'a> {
+    /// So many for each row.
+    Fixed(usize),
+    /// By where each row begins.
+    Offsets(&'a [i32]),
+    LargeOffsets(&'a [i64]),
 }
 
 impl<'a> Vectors<'a> {
     /// The vectors of a column whose type [`element`] knows.
-    pub(crate) fn of(lists: &'a ArrayRef) -> Self {
-        let values = match lists.data_type() {
-            DataType::FixedSizeList(..) => lists.as_fixed_size_list().values(),
-            DataType::List(_) => lists.as_list::<i32>().values(),
-            DataType::LargeList(_) => lists.as_list::<i64>().values(),
-            _ => lists,
+    fn of(lists: &'a ArrayRef) -> Self {
+        let (values, places) = match lists.data_type() {
+            DataType::FixedSizeList(_, width) => {
+                let width = usize::try_from(*width).unwrap_or(0);
+                let values = lists.as_fixed_size_list().values();
+                (values, ListPlaces::Fixed(width))
+            }
+            DataType::List(_) => {
+                let lists = lists.as_list::<i32>();
+                (lists.values(), ListPlaces::Offsets(lists.value_offsets()))
+            }
+            DataType::LargeList(_) => {
+                let lists = lists.as_list::<i64>();
+                let offsets = lists.value_offsets();
+                (lists.values(), ListPlaces::LargeOffsets(offsets))
+            }
+            _ => (lists, ListPlaces::Fixed(1)),
         };
         let values = match values.data_type() {
-            DataType::Float16 => values.as_primitive::<Float16Type>().unary(f16::to_f32),
+            // Many at a time, as a processor converts them.
+            DataType::Float16 => {
+                let halves = values.as_primitive::<Float16Type>();
+                let mut numbers = vec![0.0; halves.len()];
+                halves.values().convert_to_f32_slice(&mut numbers);
+                Float32Array::new(numbers.into(), halves.nulls().cloned())
+            }
             DataType::Float64 => values.as_primitive::<Float64Type>().unary(|it| it as f32),
             DataType::Int8 => values.as_primitive::<Int8Type>().unary(f32::from),
             DataType::UInt8 => values.as_primitive::<UInt8Type>().unary(f32::from),
             _ => values.as_primitive().clone(),
         };
-        Self { lists, values }
+        Self {
+            lists,
+            places,
+            values,
+        }
     }
 
     /// The numbers of a row; `None` where it is null, or one of them is.
@@ -470,21 +514,16 @@ impl<'a> Vectors<'a> {
         if self.lists.is_null(row) {
             return None;
         }
-        let index = |offset: i64| usize::try_from(offset).ok();
-        Some(match self.lists.data_type() {
-            DataType::FixedSizeList(_, width) => {
-                let start = self.lists.as_fixed_size_list().value_offset_at(row);
-                start..start + usize::try_from(*width).ok()?
+        Some(match self.places {
+            ListPlaces::Fixed(width) => row * width..(row + 1) * width,
+            ListPlaces::Offsets(offsets) => {
+                let place = |at: usize| usize::try_from(offsets[at]).ok();
+                place(row)?..place(row + 1)?
             }
-            DataType::List(_) => {
-                let offsets = self.lists.as_list::<i32>().value_offsets();
-                index(offsets[row].into())?..index(offsets[row + 1].into())?
+            ListPlaces::LargeOffsets(offsets) => {
+                let place = |at: usize| usize::try_from(offsets[at]).ok();
+                place(row)?..place(row + 1)?
             }
-            DataType::LargeList(_) => {
-                let offsets = self.lists.as_list::<i64>().value_offsets();
-                index(offsets[row])?..index(offsets[row + 1])?
-            }
-            _ => row..row + 1,
         })
     }
 }

@@ -21,7 +21,7 @@ use embedctl_common::threads::caught;
 use embedctl_records::lines::ReadFault;
 use embedctl_records::numbers::buffered;
 use embedctl_records::quantize::Dtype;
-use embedctl_records::vectors::{RecordedColumn, RecordedColumns};
+use embedctl_records::vectors::{CUT, RecordedColumn, RecordedColumns};
 use embedctl_storage::{Readable, no_fault_of_data};
 
 /// Takes columns of vectors, batch by batch; an error ends the reading.
@@ -62,9 +62,6 @@ pub(crate) fn failed(file: &Readable, error: io::Error) -> Error {
         _ => file.failed(error),
     }
 }
-
-/// The remedy for a file that is cut short.
-pub(crate) const CUT: &str = "copy or make it again";
 
 /// Makes sure that no bytes follow, which would be ignored.
 pub(crate) fn ended(file: &Readable, mut bytes: impl Read) -> Result<()> {

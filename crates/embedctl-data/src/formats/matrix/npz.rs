@@ -12,7 +12,7 @@ use flate2::Crc;
 use super::write::RowDescriptions;
 use super::{BATCH_ROWS, batch_of};
 use crate::formats::output::WriterParts;
-use crate::vectors::{CUT, TakeBatch, failed, in_order, no_such_vectors, unreadable};
+use crate::vectors::{TakeBatch, failed, in_order, no_such_vectors, unreadable};
 use crate::writing::encoding::{VectorEncoding, column_of, taken};
 use crate::writing::npy::{HEADER, header};
 use crate::writing::target::Target;
@@ -23,7 +23,7 @@ use embedctl_common::vectors::{Forms, Numbers};
 use embedctl_records::numbers::{array, entries, index_bytes, value_bytes};
 use embedctl_records::quantize::Dtype;
 use embedctl_records::record::Rows;
-use embedctl_records::vectors::{StoredVector, TakeVector, in_full};
+use embedctl_records::vectors::{CUT, StoredVector, TakeVector, in_full};
 use embedctl_storage::Readable;
 
 /// The arrays of an archive, in their order.

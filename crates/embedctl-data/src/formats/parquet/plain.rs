@@ -119,13 +119,14 @@ fn numbers<'p>(form: &ListForm, page: &'p Page) -> Option<&'p [u8]> {
 mod tests {
     use super::super::vectors;
     use super::*;
+    use crate::vectors::recorded_columns;
     use ::parquet::arrow::ArrowWriter;
     use ::parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
     use ::parquet::basic::{Compression, ZstdLevel};
     use ::parquet::file::properties::{WriterProperties, WriterVersion};
-    use arrow::array::{Array, AsArray, FixedSizeListArray};
+    use arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, PrimitiveArray};
     use arrow::buffer::NullBuffer;
-    use arrow::datatypes::{Field, Schema};
+    use arrow::datatypes::{Field, Float16Type, Float32Type, Schema};
     use embedctl_storage::Readable;
     use serde_json::Value;
 

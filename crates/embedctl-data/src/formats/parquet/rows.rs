@@ -85,12 +85,8 @@ impl ChosenRows for ParquetRows {
                 let vectors = guarded(&self.file, || {
                     Ok::<_, Infallible>(BatchRows::of(&batch, &self.forms))
                 })?;
-                for row in 0..batch.num_rows() {
-                    if let Some(vectors) = vectors.get(row) {
-                        take(done, vectors.get(0));
-                    }
-                    done += 1;
-                }
+                vectors.hand_over(batch.num_rows(), done, take);
+                done += batch.num_rows();
             }
         }
         Ok(())

@@ -19,6 +19,7 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, Schema};
 use embedctl_common::error::ErrorKind;
 use embedctl_common::vectors::Numbers;
+use embedctl_records::json_rows::JsonColumns;
 use embedctl_records::quantize::Dtype;
 use embedctl_records::record::{RowVectors, Rows};
 use embedctl_storage::Readable;
@@ -608,4 +609,32 @@ fn the_format_comes_from_f_or_the_ending() {
             "{message}"
         );
     }
+}
+
+#[test]
+fn every_type_and_its_nulls_are_written_in_json() {
+    let batch = kept_batch();
+    let mut columns = JsonColumns::new(&batch).unwrap();
+    let mut row = |row: usize| {
+        let mut out = Vec::new();
+        for column in 0..columns.len() {
+            if column > 0 {
+                out.push(b' ');
+            }
+            columns.write(column, row, &mut out);
+        }
+        String::from_utf8(out).unwrap()
+    };
+    assert_eq!(
+        row(0),
+        r#""id":"ä\"1\"" "a.b":"zwei\nlines" "int":-9007199254740993 "float":0.1 "bool":true "json":{"x": [1, null]}"#
+    );
+    assert_eq!(
+        row(1),
+        r#""id":null "a.b":null "int":null "float":null "bool":null "json":null"#
+    );
+    assert_eq!(
+        row(2),
+        r#""id":"" "a.b":"" "int":0 "float":null "bool":false "json":"日本\n""#
+    );
 }
