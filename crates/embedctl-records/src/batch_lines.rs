@@ -40,6 +40,8 @@ struct BatchBody<'a> {
 }
 
 impl BatchLines {
+    /// Reads nothing yet. `name` is that of the file.
+    #[must_use]
     pub fn new(inner: Box<dyn Read + Send>, name: &str) -> Self {
         Self {
             inner: BufReader::new(inner),

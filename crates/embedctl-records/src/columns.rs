@@ -142,6 +142,7 @@ impl InputColumns {
     }
 
     /// Whether the ids of the window at hand decide the type of all ids.
+    #[must_use]
     pub fn infers_ids(&self) -> bool {
         self.inferred.is_some()
     }
@@ -155,6 +156,7 @@ impl InputColumns {
     }
 
     /// Whether the types depend on what was read.
+    #[must_use]
     pub fn are_inferred(&self) -> bool {
         !self.kept.is_empty() || self.infers_ids
     }
@@ -165,6 +167,7 @@ impl InputColumns {
     }
 
     /// The columns that a record's place decides.
+    #[must_use]
     pub fn of_places(&self) -> &PlaceColumns {
         &self.places
     }
@@ -239,6 +242,7 @@ impl InputColumns {
     }
 
     /// `id` and the kept fields; a field whose type is not decided yet is a string.
+    #[must_use]
     pub fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
@@ -377,11 +381,13 @@ impl InputColumns {
     }
 
     /// How many kept columns there are.
+    #[must_use]
     pub fn kept(&self) -> usize {
         self.kept.len()
     }
 
     /// Whether a kept field waits for the first window to decide, or one that is yet to come may.
+    #[must_use]
     pub fn undecided(&self) -> bool {
         !self.fixed && (self.all || self.kept.iter().any(|column| column.kind.is_none()))
     }
@@ -420,6 +426,7 @@ impl InputColumns {
     }
 
     /// The columns that places decide, for `count` rows from `origin` on.
+    #[must_use]
     pub fn places(&self, origin: Origin, count: usize) -> Vec<ArrayRef> {
         self.places.of_rows(origin, count)
     }
@@ -498,6 +505,7 @@ impl InputColumns {
     }
 
     /// Whether the types are those of a window that was closed, or of a table.
+    #[must_use]
     pub fn is_fixed(&self) -> bool {
         self.fixed
     }
@@ -532,6 +540,7 @@ fn schema(id: &KeptColumn, kept: &[KeptColumn], places: &PlaceColumns) -> Schema
 }
 
 /// Whether a column's strings are JSON values as they were written.
+#[must_use]
 pub fn is_json(field: &Field) -> bool {
     let kind = field.metadata().get(JSON_COLUMN.0);
     kind.is_some_and(|kind| kind == JSON_COLUMN.1)

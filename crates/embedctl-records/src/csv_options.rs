@@ -110,6 +110,7 @@ pub struct CsvDialect {
 
 impl CsvDialect {
     /// The options' rules for a format with that separator.
+    #[must_use]
     pub fn new(options: &CsvOptions, separator: u8) -> Self {
         Self {
             delimiter: options.delimiter.map_or(separator, |own| own.0),

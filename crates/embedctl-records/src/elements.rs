@@ -32,6 +32,8 @@ enum ElementState {
 }
 
 impl ElementLines {
+    /// Reads nothing yet. `name` is that of the file.
+    #[must_use]
     pub fn new(inner: Box<dyn Read + Send>, name: &str) -> Self {
         Self {
             inner,

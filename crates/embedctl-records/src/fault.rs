@@ -6,6 +6,7 @@ use embedctl_common::error::Cause;
 use embedctl_common::setting::{MAX_RECORD_BYTES, ON_ERROR};
 
 /// Why a record above the limit is rejected.
+#[must_use]
 pub fn too_long(what: &str, length: u64, limit: usize) -> Cause {
     Cause::of(format!(
         "the {what} has {length} bytes, more than the limit of {limit}"
@@ -14,6 +15,7 @@ pub fn too_long(what: &str, length: u64, limit: usize) -> Cause {
 }
 
 /// The cause for a record (`which`) whose text, the field or column `name`, is null.
+#[must_use]
 pub fn no_text(which: &str, name: &str) -> Cause {
     Cause::of(format!("{which} has no text (`{name}` is null)")).with(format!(
         "give it a text, or leave such records out with `{ON_ERROR} skip`"

@@ -19,6 +19,7 @@ use crate::unsound;
 use embedctl_common::error::{Error, Result};
 
 /// Whether `--keep NAME:TYPE` takes a column of this type.
+#[must_use]
 pub fn takes(wanted: KeepType, from: &DataType) -> bool {
     if let DataType::Dictionary(_, values) = from {
         return takes(wanted, values);
@@ -141,6 +142,9 @@ fn truth(text: &str) -> Option<bool> {
 }
 
 /// The rows that have a value in `before` and none in `after`.
+///
+/// # Errors
+/// Only on an internal error.
 pub fn misfits(before: &ArrayRef, after: &ArrayRef) -> Result<Vec<usize>> {
     if after.logical_null_count() <= before.logical_null_count() {
         return Ok(Vec::new());
@@ -150,6 +154,9 @@ pub fn misfits(before: &ArrayRef, after: &ArrayRef) -> Result<Vec<usize>> {
 }
 
 /// The rows whose integers a column of floats holds rounded.
+///
+/// # Errors
+/// Only on an internal error.
 pub fn rounded(before: &ArrayRef, after: &ArrayRef) -> Result<Vec<usize>> {
     let before = unpacked(before)?;
     if !before.data_type().is_integer() || *after.data_type() != DataType::Float64 {
@@ -165,6 +172,9 @@ fn rows(those: &BooleanArray) -> Vec<usize> {
 }
 
 /// Rows whose string is no JSON.
+///
+/// # Errors
+/// Only on an internal error.
 pub fn not_json(array: &ArrayRef) -> Result<Vec<usize>> {
     let strings = strings(array)?;
     let wrong = |row: &usize| {

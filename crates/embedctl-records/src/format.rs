@@ -128,21 +128,25 @@ impl InputFormat {
     }
 
     /// Whether its records have named fields.
+    #[must_use]
     pub fn has_fields(self) -> bool {
         self.facts().has_fields
     }
 
     /// Whether its records are JSON objects.
+    #[must_use]
     pub fn is_json(self) -> bool {
         matches!(self, Self::Jsonl | Self::Json | Self::OpenAiBatch)
     }
 
     /// Whether its records are not the lines of its files, which are read from their beginning then.
+    #[must_use]
     pub fn is_rewritten(self) -> bool {
         matches!(self, Self::Json | Self::OpenAiBatch)
     }
 
     /// Whether its first line names the fields.
+    #[must_use]
     pub fn has_header(self) -> bool {
         self.facts().separator.is_some()
     }

@@ -78,6 +78,7 @@ pub(crate) fn message(error: &serde_json::Error) -> String {
 }
 
 /// The start of a value, for messages.
+#[must_use]
 pub fn excerpt(raw: &str) -> Cow<'_, str> {
     const SHOWN: usize = 40;
     match raw.char_indices().nth(SHOWN) {

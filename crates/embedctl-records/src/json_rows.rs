@@ -35,7 +35,8 @@ impl<'a> JsonColumns<'a> {
     }
 
     /// How many columns there are.
-    pub fn len(&self) -> usize {
+    #[must_use]
+    pub fn count(&self) -> usize {
         self.columns.len()
     }
 
@@ -82,8 +83,11 @@ pub enum JsonVectors {
     },
     /// Those entries that are not zero.
     Entries {
+        /// The field's name.
         key: Vec<u8>,
+        /// How entries are written.
         form: SparseColumn,
+        /// The vectors.
         rows: Numbers,
     },
 }
@@ -168,7 +172,7 @@ pub fn append_lines(
             return Ok(row);
         }
         out.push(b'{');
-        for column in 0..columns.len() {
+        for column in 0..columns.count() {
             separate(out);
             columns.write(column, row, out);
         }
@@ -201,7 +205,7 @@ pub fn describe_rows(
         }
     };
     // The id is the first column; there may be none.
-    let ids = columns.len().min(1);
+    let ids = columns.count().min(1);
     for (row, origin) in rows.origins.iter().enumerate().skip(first) {
         if out.len() >= most {
             return Ok(row);
@@ -218,7 +222,7 @@ pub fn describe_rows(
             out.extend_from_slice(b",\"file\":");
             push(out, name);
         }
-        describe(columns, ids..columns.len(), row, out);
+        describe(columns, ids..columns.count(), row, out);
         out.extend_from_slice(b"}\n");
     }
     Ok(rows.origins.len())
@@ -234,7 +238,7 @@ mod tests {
 
     fn row(columns: &mut JsonColumns<'_>, row: usize) -> String {
         let mut out = Vec::new();
-        for column in 0..columns.len() {
+        for column in 0..columns.count() {
             if column > 0 {
                 out.push(b' ');
             }

@@ -148,6 +148,7 @@ impl Encoder for ExactEncoder<'_> {
 type Append<'a> = Box<dyn FnMut(usize, &mut Vec<u8>) + 'a>;
 
 /// `"name":`
+#[must_use]
 pub fn key(name: &str) -> Vec<u8> {
     let mut key = Vec::new();
     push(&mut key, name);

@@ -44,10 +44,13 @@ pub(crate) struct Jsonl {
 
 /// A named field that no record of the first window has had.
 pub struct UnseenField {
+    /// The option that names it.
     pub option: Setting,
+    /// Its name.
     pub name: String,
-    /// The first record's source, and its fields.
+    /// The first record's source.
     pub source: u32,
+    /// The first record's fields.
     pub fields: Vec<String>,
 }
 
@@ -514,11 +517,10 @@ fn names(object: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::tests::options;
     use crate::places::{Partitions, PlaceColumns};
 
     fn reason(line: &str) -> String {
-        let options = Arc::new(options());
+        let options = Arc::new(InputOptions::default());
         let places = PlaceColumns::new(&options, Partitions::default(), &[].into()).unwrap();
         let columns = InputColumns::new(&options, places);
         let reason = Jsonl::new(&options, std::iter::empty()).record(line, 0, &columns);

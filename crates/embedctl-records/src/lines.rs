@@ -113,6 +113,7 @@ pub(crate) fn utf16(start: &[u8]) -> Option<&'static str> {
 }
 
 /// The cause for what `is` in the encoding that `iconv` calls so.
+#[must_use]
 pub fn is_utf16(is: &str, name: &str) -> Cause {
     Cause::of(format!("{is} UTF-16")).with(format!(
         "convert it to UTF-8 first, for example with `iconv -f {name} -t UTF-8`"
@@ -121,6 +122,7 @@ pub fn is_utf16(is: &str, name: &str) -> Cause {
 
 impl LineReader {
     /// Reads nothing yet. Lines above `limit` bytes are returned in part.
+    #[must_use]
     pub fn new(reader: Box<dyn Read + Send>, limit: usize) -> Self {
         Self {
             reader,
@@ -138,6 +140,7 @@ impl LineReader {
     }
 
     /// The same for a stream that is one line, whatever is in it, and also if it is empty.
+    #[must_use]
     pub fn whole(self) -> Self {
         Self {
             has_ends: false,
@@ -153,6 +156,7 @@ impl LineReader {
     }
 
     /// The same after `number` lines and `offset` bytes of a stream.
+    #[must_use]
     pub fn behind(reader: Box<dyn Read + Send>, limit: usize, number: u64, offset: u64) -> Self {
         Self {
             number,
@@ -162,6 +166,7 @@ impl LineReader {
     }
 
     /// Bytes of the stream that were read and not returned yet.
+    #[must_use]
     pub fn ahead(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
@@ -198,7 +203,10 @@ impl LineReader {
     }
 
     /// The next line; `None` at the end.
-    pub fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+    ///
+    /// # Errors
+    /// If the stream cannot be read, or expands as no text does.
+    pub fn next_line(&mut self) -> io::Result<Option<Line<'_>>> {
         loop {
             if let Some(found) = self.end_of_line(self.scanned) {
                 let end = self.scanned + found;
@@ -238,16 +246,21 @@ impl LineReader {
     }
 
     /// Reads once, for a line that is not all here yet.
+    ///
+    /// # Errors
+    /// If the stream cannot be read.
     pub fn read_on(&mut self) -> io::Result<()> {
         self.fill()
     }
 
     /// How many lines were returned.
+    #[must_use]
     pub fn number(&self) -> u64 {
         self.number
     }
 
     /// How many bytes of the stream were returned.
+    #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }

@@ -19,7 +19,7 @@ fn lines(input: &[u8], step: usize, limit: usize) -> Vec<(Vec<u8>, u64, u64, u64
     let mut reader = LineReader::new(Box::new(Drip(input.to_vec(), step)), limit);
     assert_eq!(reader.begin(|_| false).unwrap(), TextStart::Utf8);
     let mut lines = Vec::new();
-    while let Some(line) = reader.next().unwrap() {
+    while let Some(line) = reader.next_line().unwrap() {
         lines.push((line.bytes.to_vec(), line.length, line.number, line.offset));
     }
     assert_eq!(reader.number(), lines.len() as u64);
@@ -130,12 +130,12 @@ fn memory_stays_bounded() {
     input.push(b'\n');
     input.extend(vec![b'y'; limit]);
     let mut reader = LineReader::new(Box::new(io::Cursor::new(input)), limit);
-    let line = reader.next().unwrap().unwrap();
+    let line = reader.next_line().unwrap().unwrap();
     assert_eq!(line.length, 20 * limit as u64);
     assert_eq!(line.bytes, [b'x'; Reject::RAW_BYTES]);
-    let line = reader.next().unwrap().unwrap();
+    let line = reader.next_line().unwrap().unwrap();
     assert_eq!(line.bytes, vec![b'y'; limit]);
-    assert!(reader.next().unwrap().is_none());
+    assert!(reader.next_line().unwrap().is_none());
     assert!(reader.buffer.len() <= limit + CHUNK);
 }
 
@@ -149,6 +149,6 @@ fn an_error_comes_after_the_whole_lines_before_it() {
     }
     let stream = io::Cursor::new(b"a\nhalf").chain(FailingReader);
     let mut reader = LineReader::new(Box::new(stream), 100);
-    assert_eq!(reader.next().unwrap().unwrap().bytes, b"a");
-    assert_eq!(reader.next().unwrap_err().to_string(), "broken");
+    assert_eq!(reader.next_line().unwrap().unwrap().bytes, b"a");
+    assert_eq!(reader.next_line().unwrap_err().to_string(), "broken");
 }

@@ -145,6 +145,7 @@ pub enum Part {
 
 impl InputOptions {
     /// Whether the user has named the field of the id: the default need not be there, ids are null then.
+    #[must_use]
     pub fn names_id(&self) -> bool {
         self.id_field.is_some() && self.id_field != Self::default().id_field
     }
@@ -214,6 +215,7 @@ impl InputOptions {
     }
 
     /// The fields that texts are made of, and the option that names them.
+    #[must_use]
     pub fn texts(&self) -> (Setting, &[String]) {
         match &self.text_template {
             Some(template) if template.is_pair() => (QUERY_FIELD, template.fields()),

@@ -47,6 +47,8 @@ enum JsonStart {
 }
 
 impl Parser {
+    /// Parses lines for columns as these options say.
+    #[must_use]
     pub fn new(options: &Arc<InputOptions>, columns: &InputColumns) -> Self {
         Self {
             jsonl: Jsonl::new(options, columns.of_places().partitions()),
@@ -80,7 +82,7 @@ impl Parser {
             if !filling.is_empty() && !lines.has_line() {
                 return Ok(Filled::Waits);
             }
-            let Some(line) = lines.next()? else {
+            let Some(line) = lines.next_line()? else {
                 return Ok(Filled::End);
             };
             source.check_ends(&line)?;
@@ -209,11 +211,13 @@ impl Parser {
 
     /// Whether what follows depends on where the window at hand ends: types of kept fields, and which named ones
     /// there are.
+    #[must_use]
     pub fn decides(&self, columns: &InputColumns) -> bool {
         columns.undecided() || columns.infers_ids() || self.jsonl.has_unseen()
     }
 
     /// Whether a record of JSON so far has the field of ids.
+    #[must_use]
     pub fn has_ids(&self) -> bool {
         self.jsonl.has_ids()
     }

@@ -49,6 +49,7 @@ impl Dtype {
     }
 
     /// Arrow's type of an element.
+    #[must_use]
     pub const fn element(self) -> DataType {
         match self {
             Self::F32 => DataType::Float32,
@@ -120,9 +121,13 @@ impl Ranges {
 /// Vectors of one column, row-major, in the type they are written in.
 #[derive(Debug)]
 pub enum Elements {
+    /// float32.
     F32(Vec<f32>),
+    /// float16.
     F16(Vec<f16>),
+    /// int8.
     I8(Vec<i8>),
+    /// uint8.
     U8(Vec<u8>),
 }
 
@@ -147,6 +152,7 @@ impl Elements {
     }
 
     /// As a column of single elements.
+    #[must_use]
     pub fn into_array(self) -> ArrayRef {
         match self {
             Self::F32(values) => Arc::new(Float32Array::from(values)),
@@ -157,6 +163,7 @@ impl Elements {
     }
 
     /// Their bytes, little-endian; a copy only where the machine has them the other way round.
+    #[must_use]
     pub fn into_little_endian(self) -> Buffer {
         let big = cfg!(target_endian = "big");
         match self {

@@ -12,6 +12,7 @@ use arrow::util::display::FormatOptions;
 pub(crate) type Replace = fn(&DataType) -> Option<DataType>;
 
 /// A dictionary's values in its place.
+#[must_use]
 pub fn without_dictionary(kind: &DataType) -> Option<DataType> {
     match kind {
         DataType::Dictionary(_, values) => Some(DataType::clone(values)),
@@ -31,6 +32,7 @@ pub(crate) fn wide_keys(kind: &DataType) -> Option<DataType> {
 
 /// The nearest type of Parquet's for times that it has none for, and that other readers would take for numbers:
 /// milliseconds for seconds, days for milliseconds that stand for days.
+#[must_use]
 pub fn parquet_times(kind: &DataType) -> Option<DataType> {
     match kind {
         DataType::Timestamp(TimeUnit::Second, zone) => {
@@ -53,11 +55,17 @@ fn timestamp_for_date64(kind: &DataType) -> Option<DataType> {
 }
 
 /// The rows in the types of [`schema`].
+///
+/// # Errors
+/// As [`exact_cast`].
 pub fn batch(batch: &RecordBatch, replace: Replace) -> Result<RecordBatch, ArrowError> {
     cast_batch(batch, schema(batch.schema_ref(), replace))
 }
 
 /// The rows in the types of [`parquet_times`].
+///
+/// # Errors
+/// As [`exact_cast`].
 pub fn batch_for_parquet(given: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let schema = schema(given.schema_ref(), parquet_times);
     // The days of timestamps begin at midnight; arrow rounds a `Date64` towards 1970.

@@ -47,12 +47,14 @@ fn map_entries() -> FieldRef {
 
 impl SparseColumn {
     /// That of rows of `form`; `None` where their vectors are not sparse.
+    #[must_use]
     pub fn of(form: &RowForm) -> Option<Self> {
         let terms = form.terms()?.names().cloned();
         Some(Self { terms })
     }
 
     /// Its type.
+    #[must_use]
     pub fn data_type(&self) -> DataType {
         match self.terms {
             Some(_) => DataType::Map(map_entries(), false),

@@ -11,6 +11,7 @@ use crate::value_text::value_text;
 use embedctl_common::error::{Error, Result};
 
 /// Whether a column of this type holds strings and nothing else: plain, or in a dictionary.
+#[must_use]
 pub fn is_text(kind: &DataType) -> bool {
     match kind {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => true,
@@ -20,6 +21,9 @@ pub fn is_text(kind: &DataType) -> bool {
 }
 
 /// The strings of a column for which [`is_text`] holds, or the texts of any other's values; null where a value has none.
+///
+/// # Errors
+/// Only on an internal error.
 pub fn strings(array: &ArrayRef) -> Result<StringViewArray> {
     if is_text(array.data_type()) {
         let views = exact_cast(array, &DataType::Utf8View).map_err(unsound)?;
@@ -33,12 +37,16 @@ pub fn strings(array: &ArrayRef) -> Result<StringViewArray> {
 }
 
 /// The string of a row; `None` where it is null.
+#[must_use]
 pub fn string(strings: &StringViewArray, row: usize) -> Option<&str> {
     strings.is_valid(row).then(|| strings.value(row))
 }
 
 /// A dictionary's values in the order of its rows, strings as views: no copy of each for every row. Anything else as it
 /// is.
+///
+/// # Errors
+/// Only on an internal error.
 pub fn unpacked(array: &ArrayRef) -> Result<ArrayRef> {
     match array.data_type() {
         DataType::Dictionary(_, values) => {

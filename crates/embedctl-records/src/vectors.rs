@@ -59,22 +59,26 @@ pub struct RecordedColumn {
 /// The columns of vectors as a provenance describes them, of each kind.
 #[derive(Debug, Clone, Default)]
 pub struct RecordedColumns {
+    /// One after another.
     pub columns: Vec<RecordedColumn>,
 }
 
 impl RecordedColumns {
     /// The column of that name, if the provenance has it.
+    #[must_use]
     pub fn column(&self, name: &str) -> Option<&RecordedColumn> {
         self.columns.iter().find(|column| column.name == name)
     }
 
     /// The kind of the vectors in the column of that name: dense if the provenance does not have it.
+    #[must_use]
     pub fn kind(&self, name: &str) -> Option<VectorKind> {
         self.column(name)
             .map_or(Some(VectorKind::Dense), |column| column.kind)
     }
 
     /// The width in full of the vectors in the column of that name; 0 if the provenance does not have it.
+    #[must_use]
     pub fn width(&self, name: &str) -> usize {
         let column = self.column(name);
         column.and_then(|column| column.width).unwrap_or(0)
@@ -129,6 +133,7 @@ fn of_tokens(data: &DataType) -> Option<&DataType> {
 }
 
 /// The columns of vectors.
+#[must_use]
 pub fn vectors_in(schema: &Schema, recorded: &RecordedColumns) -> Vec<usize> {
     let lists = || {
         (schema.fields().iter().enumerate()).filter(|(_, it)| {
@@ -148,6 +153,7 @@ pub fn vectors_in(schema: &Schema, recorded: &RecordedColumns) -> Vec<usize> {
 
 /// The places of these columns in `schema`; `None` where it lacks one, or it holds other vectors than such of float32 or
 /// float16.
+#[must_use]
 pub fn places(wanted: &Forms, schema: &Schema) -> Option<Vec<usize>> {
     let place = |(form, name, width): (&RowForm, &str, usize)| {
         let (index, field) = schema.column_with_name(name)?;
@@ -340,6 +346,9 @@ fn token_places(lists: &ListArray, row: usize) -> Option<Range<usize>> {
 
 /// Hands the vectors of a batch to `take`, row by row: those of all columns before those of the next row. `rows` counts the
 /// rows of the file so far.
+///
+/// # Errors
+/// If a vector has null in the place of a number or an index beyond its width, or `take` says so.
 pub fn of_batch(
     batch: &RecordBatch,
     recorded: &RecordedColumns,
@@ -371,6 +380,7 @@ pub struct BatchRows<'a> {
 
 impl<'a> BatchRows<'a> {
     /// Those of `batch`; columns that it lacks have no rows.
+    #[must_use]
     pub fn of(batch: &'a RecordBatch, wanted: &Forms) -> Self {
         let forms = wanted.each().map(|(form, columns)| {
             let columns = columns.filter_map(|(name, width)| {
@@ -396,6 +406,7 @@ impl<'a> BatchRows<'a> {
     }
 
     /// The vectors of a row, alone; `None` where it has none, or one of them is not of its form.
+    #[must_use]
     pub fn get(&self, row: usize) -> Option<RowVectors> {
         let mut out = self.none.same();
         for (columns, out) in self.forms.iter().zip(out.parts_mut()) {

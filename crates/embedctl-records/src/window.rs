@@ -54,6 +54,7 @@ pub struct Piece<'a> {
 
 /// The window that is being filled.
 pub struct OpenWindow {
+    /// The columns of its records.
     pub columns: InputColumns,
     /// Of tables: the pieces of this window's columns, in order.
     pieces: Vec<RecordBatch>,
@@ -83,6 +84,8 @@ struct HeldRecord {
 }
 
 impl OpenWindow {
+    /// Without any record; it is full with so many records, or so many bytes.
+    #[must_use]
     pub fn new(columns: InputColumns, most_rows: usize, most_bytes: usize) -> Self {
         Self {
             columns,
@@ -112,11 +115,13 @@ impl OpenWindow {
     }
 
     /// Whether there is nothing to make a window of.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.records() == 0 && self.whole.is_none()
     }
 
     /// Whether it is time to close the window.
+    #[must_use]
     pub fn is_full(&self) -> bool {
         self.whole.is_some()
             || self.records() > 0
@@ -132,6 +137,7 @@ impl OpenWindow {
     }
 
     /// `rows`, or as many as are wanted yet.
+    #[must_use]
     pub fn at_most(&self, rows: usize) -> usize {
         let left = self
             .left
@@ -140,6 +146,7 @@ impl OpenWindow {
     }
 
     /// Whether as many records were read as are wanted.
+    #[must_use]
     pub fn is_done(&self) -> bool {
         self.left.is_some_and(|left| self.records() as u64 >= left)
     }
@@ -157,6 +164,9 @@ impl OpenWindow {
     }
 
     /// Takes rows of a table.
+    ///
+    /// # Errors
+    /// Only on an internal error.
     pub fn accept_piece(&mut self, piece: Piece<'_>) -> Result<()> {
         let Piece {
             texts,
@@ -247,6 +257,9 @@ impl OpenWindow {
     }
 
     /// Closes the window and starts the next.
+    ///
+    /// # Errors
+    /// Only on an internal error.
     pub fn close(&mut self, consumed: u64, position: Position) -> Result<Window> {
         let mut slots = std::mem::take(&mut self.slots);
         let mut texts = std::mem::take(&mut self.texts);

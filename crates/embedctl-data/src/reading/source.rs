@@ -384,7 +384,7 @@ impl Planned {
                 .usage("a compressed input cannot be read in parts"));
         }
         while opened.lines.number() < lines || opened.lines.offset() < byte {
-            match opened.lines.next() {
+            match opened.lines.next_line() {
                 Ok(Some(_)) => {}
                 Ok(None) => break,
                 Err(error) => return Err(self.failed(opened, error)),

@@ -206,10 +206,10 @@ impl VectorEncoding {
     /// If a value is beyond what float16 holds: no vector holds infinity.
     pub fn encode(&self, rows: &mut Rows) -> Result<EncodedVectors> {
         let all = taken(rows)?;
-        if self.dtype == Dtype::F16 {
-            if let Some((row, value)) = numbers::beyond_f16(&all) {
-                return Err(beyond_f16(rows, row, value));
-            }
+        if self.dtype == Dtype::F16
+            && let Some((row, value)) = numbers::beyond_f16(&all)
+        {
+            return Err(beyond_f16(rows, row, value));
         }
         let counts = all.counts().map(Iterator::collect);
         let all = all.into_values();

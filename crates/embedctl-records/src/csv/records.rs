@@ -105,7 +105,7 @@ impl Records {
         if let Some(line) = self.again.pop_front() {
             return Ok(Some(line));
         }
-        let Some(line) = lines.next()? else {
+        let Some(line) = lines.next_line()? else {
             return Ok(None);
         };
         source.check_ends(&line)?;

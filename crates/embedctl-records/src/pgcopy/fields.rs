@@ -20,6 +20,7 @@ const EPOCH_MICROSECONDS: i64 = 946_684_800_000_000;
 const JSONB: u8 = 1;
 
 /// The remedy for a value that PostgreSQL does not take.
+#[must_use]
 pub fn leave_out() -> String {
     format!(
         "leave the field out (of {KEEP}; ids with {ID_FIELD} none), or choose another output format ({OUTPUT_FORMAT})"

@@ -617,7 +617,7 @@ fn every_type_and_its_nulls_are_written_in_json() {
     let mut columns = JsonColumns::new(&batch).unwrap();
     let mut row = |row: usize| {
         let mut out = Vec::new();
-        for column in 0..columns.len() {
+        for column in 0..columns.count() {
             if column > 0 {
                 out.push(b' ');
             }
