@@ -9,7 +9,7 @@ use arrow::array::{
 };
 use arrow::compute::kernels::cmp::distinct;
 use arrow::compute::{and, cast, is_not_null, is_null};
-use arrow::datatypes::{DataType, Float64Type};
+use arrow::datatypes::{DataType, Float64Type, Int64Type, UInt64Type};
 
 use crate::fields::KeepType;
 use crate::json::whole_number;
@@ -86,7 +86,8 @@ pub fn fit(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         ($type:ty) => {{
             let texts = strings(array)?;
             let parsed = texts.iter().map(|text| text?.parse().ok());
-            Arc::new(parsed.collect::<PrimitiveArray<$type>>())
+            let parsed = Arc::new(parsed.collect::<PrimitiveArray<$type>>());
+            cast(&(parsed as ArrayRef), to).map_err(unsound)?
         }};
     }
     Ok(match to {
@@ -119,10 +120,9 @@ pub fn fit(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
                     .collect::<Int64Array>(),
             )
         }
-        to if is_text(kind) => downcast_integer! {
-            to => (whole),
-            _ => return Err(no_way(kind, to)),
-        },
+        // What another type of integers has no room for is null there.
+        to if is_text(kind) && to.is_signed_integer() => whole!(Int64Type),
+        to if is_text(kind) && to.is_unsigned_integer() => whole!(UInt64Type),
         to if follows(kind, to) => cast(array, to).map_err(unsound)?,
         to => return Err(no_way(kind, to)),
     })

@@ -86,7 +86,10 @@ impl Jsonl {
         let mut unseen: Vec<_> = named.collect();
         let are_text = names.iter().enumerate();
         let of_text = are_text.filter(|(_, name)| **name == options.text_field);
-        unseen.sort_by_key(|(index, ..)| *index == ID);
+        if unseen.first().is_some_and(|(index, ..)| *index == ID) {
+            let id = unseen.remove(0);
+            unseen.push(id);
+        }
         Self {
             unseen,
             first: None,

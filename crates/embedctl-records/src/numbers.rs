@@ -109,13 +109,21 @@ pub fn entries(indices: &[u8], values: &[u8]) -> Vec<(u32, f32)> {
 /// The bytes of indices, which are stored as integers of 32 bits.
 #[must_use]
 pub fn index_bytes(indices: &[u32]) -> Vec<u8> {
-    indices.iter().flat_map(|it| it.to_le_bytes()).collect()
+    let mut bytes = Vec::with_capacity(indices.len() * 4);
+    for index in indices {
+        bytes.extend_from_slice(&index.to_le_bytes());
+    }
+    bytes
 }
 
 /// The bytes of values.
 #[must_use]
 pub fn value_bytes(values: &[f32]) -> Vec<u8> {
-    values.iter().flat_map(|it| it.to_le_bytes()).collect()
+    let mut bytes = Vec::with_capacity(values.len() * 4);
+    for value in values {
+        bytes.extend_from_slice(&value.to_le_bytes());
+    }
+    bytes
 }
 
 /// The first value that float16 cannot hold, and its row.

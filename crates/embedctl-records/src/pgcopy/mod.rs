@@ -151,8 +151,16 @@ fn push_vector(
         }
     }
     match elements {
-        Elements::F32(values) => out.extend(values[part].iter().flat_map(|it| it.to_be_bytes())),
-        Elements::F16(values) => out.extend(values[part].iter().flat_map(|it| it.to_be_bytes())),
+        Elements::F32(values) => {
+            for value in &values[part] {
+                out.extend_from_slice(&value.to_be_bytes());
+            }
+        }
+        Elements::F16(values) => {
+            for value in &values[part] {
+                out.extend_from_slice(&value.to_be_bytes());
+            }
+        }
         Elements::U8(bytes) => out.extend_from_slice(&bytes[part]),
         // `binary` has subtracted 128.
         Elements::I8(bytes) => {
