@@ -19,6 +19,7 @@ pub mod columns;
 pub mod csv;
 pub mod csv_options;
 pub mod elements;
+pub mod expansion;
 pub mod fault;
 pub mod fields;
 pub mod fit;

@@ -5,10 +5,11 @@
 
 use std::io::{self, ErrorKind, Read};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use memchr::memchr;
 
+use crate::expansion::Expansion;
 use crate::record::Reject;
 use embedctl_common::error::{Cause, Error};
 
@@ -67,7 +68,7 @@ pub enum ReadFault {
     /// It cannot be read on.
     Source(io::Error),
     /// What it holds is none of its format's records.
-    Records(Error),
+    Content(Error),
 }
 
 impl From<io::Error> for ReadFault {
@@ -78,7 +79,7 @@ impl From<io::Error> for ReadFault {
 
 impl From<Error> for ReadFault {
     fn from(error: Error) -> Self {
-        Self::Records(error)
+        Self::Content(error)
     }
 }
 
@@ -357,66 +358,6 @@ impl LineReader {
             return Ok(());
         }
     }
-}
-
-/// Bytes behind the limit that are skipped whatever they were compressed to: some tenths of a second.
-const PATIENCE: u64 = 64 << 20;
-
-/// Bytes of text that a compressed byte holds at most: text is some 2 to 20 times as long as it is compressed.
-const RATIO: u64 = 100;
-
-/// Bytes that a decompressor may have read ahead.
-const COMPRESSED_CHUNK: u64 = 64 << 10;
-
-/// Counts the bytes of a line above the limit against those that they were compressed to.
-#[derive(Debug)]
-struct Expansion {
-    /// Bytes of the compressed stream that were read.
-    compressed: Arc<AtomicU64>,
-    /// How many there were when the limit was reached.
-    before: u64,
-    length: u64,
-    line: u64,
-}
-
-impl Expansion {
-    /// The limit was reached on this line.
-    fn begin(compressed: Arc<AtomicU64>, line: u64) -> Self {
-        Self {
-            before: compressed.load(Ordering::Relaxed),
-            compressed,
-            length: 0,
-            line,
-        }
-    }
-
-    /// Counts further bytes of the line.
-    ///
-    /// # Errors
-    /// [`ExpansionGuard`], if they are too many for the bytes that they were compressed to.
-    fn add(&mut self, bytes: usize) -> io::Result<()> {
-        self.length += bytes as u64;
-        let read = self.compressed.load(Ordering::Relaxed) - self.before;
-        // Some were read before, and not decompressed yet.
-        if self.length <= PATIENCE || self.length / RATIO <= read + COMPRESSED_CHUNK {
-            return Ok(());
-        }
-        let (line, length) = (self.line, self.length);
-        let expands = ExpansionGuard { line, length, read };
-        Err(io::Error::new(ErrorKind::InvalidData, expands))
-    }
-}
-
-/// A line far longer than any record, made of hardly any compressed bytes.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "line {line} exceeds the record limit by over {length} bytes, compressed to about {read}. Real text does not \
-     compress that well"
-)]
-pub struct ExpansionGuard {
-    line: u64,
-    length: u64,
-    read: u64,
 }
 
 #[cfg(test)]

@@ -17,16 +17,6 @@ use crate::window::{OpenWindow, Record, RejectedFields};
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{INPUT_FORMAT, TEXT_FIELD};
 
-/// The content of a line.
-#[derive(Debug)]
-pub(crate) enum Parsed<'a> {
-    Record(Record<'a>),
-    /// A bad record, and why it is one.
-    Reject(Cause),
-    /// Nothing that counts.
-    Nothing,
-}
-
 /// Parses lines of all formats.
 pub struct Parser {
     options: Arc<InputOptions>,
@@ -93,77 +83,76 @@ impl Parser {
             };
             let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
             match self.parse(source, &line, columns, warnings)? {
-                Parsed::Record(record) => {
+                Some(Ok(record)) => {
                     let fields = |columns: &_| self.fields(source, &line, columns);
                     filling.accept(origin, &record, line.bytes, fields);
                 }
-                Parsed::Reject(cause) => {
+                Some(Err(cause)) => {
                     let known = |columns: &_| self.known(source, &line, columns);
                     let fields = |columns: &_| self.fields(source, &line, columns);
                     filling.reject(origin, cause, line.bytes, known, fields);
                 }
-                Parsed::Nothing => {}
+                None => {}
             }
         }
         Ok(Filled::Full)
     }
 
-    /// Parses one line of `source` for `columns`.
+    /// Parses one line of `source` for `columns`: a record, why it is a bad one, or nothing that counts.
     ///
     /// # Errors
     /// If the source is of another format.
-    pub(crate) fn parse<'a>(
+    fn parse<'a>(
         &mut self,
         source: &SourceFacts,
         line: &Line<'a>,
         columns: &mut InputColumns,
         warnings: &mut Vec<String>,
-    ) -> Result<Parsed<'a>> {
+    ) -> Result<Option<Result<Record<'a>, Cause>>> {
         if line.length > self.limit() as u64 {
             let limit = self.limit();
-            return Ok(Parsed::Reject(too_long("record", line.length, limit)));
+            return Ok(Some(Err(too_long("record", line.length, limit))));
         }
         if source.format == InputFormat::File
             && let Some(name) = utf16(line.bytes)
         {
-            return Ok(Parsed::Reject(is_utf16("the document is", name)));
+            return Ok(Some(Err(is_utf16("the document is", name))));
         }
         let text = match str::from_utf8(line.bytes) {
             Ok(text) => text,
-            Err(error) => return Ok(Parsed::Reject(not_utf8(error))),
+            Err(error) => return Ok(Some(Err(not_utf8(error)))),
         };
         match source.format {
-            InputFormat::Text | InputFormat::File if line.bytes.contains(&0) => Ok(Parsed::Reject(
+            InputFormat::Text | InputFormat::File if line.bytes.contains(&0) => Ok(Some(Err(
                 Cause::of("the record holds a NUL byte, so it is hardly UTF-8 text").with(
                     "convert UTF-16 with `iconv -f UTF-16LE -t UTF-8`, or remove such bytes with `tr -d '\\0'`",
-                ),
-            )),
+                )))),
             InputFormat::Text | InputFormat::File => {
                 self.compare_with_json(source, line.number, text, warnings)?;
                 let record = text_record(text, source, line.number, columns);
-                Ok(record.map_or_else(Parsed::Reject, Parsed::Record))
+                Ok(Some(record))
             }
-            format if format.is_json() && jsonl::is_blank(line.bytes) => Ok(Parsed::Nothing),
+            format if format.is_json() && jsonl::is_blank(line.bytes) => Ok(None),
             InputFormat::Json if jsonl::is_other(text) => {
                 let field = &self.options.text_field;
-                Ok(Parsed::Reject(jsonl::not_an_element(
+                Ok(Some(Err(jsonl::not_an_element(
                     text,
                     line.number,
                     field,
-                )))
+                ))))
             }
             format if format.is_json() => {
                 (self.jsonl.expand(text, columns, warnings))
                     .map_err(|cause| source.usage(cause))?;
                 let record = self.jsonl.record(text, source.index, columns);
-                Ok(record.map_or_else(Parsed::Reject, Parsed::Record))
+                Ok(Some(record))
             }
             _ => Err(Error::internal("a table read as lines")),
         }
     }
 
     /// The known fields of a line that was rejected.
-    pub(crate) fn known<'a>(
+    fn known<'a>(
         &self,
         source: &SourceFacts,
         line: &Line<'a>,
@@ -184,7 +173,7 @@ impl Parser {
     }
 
     /// The fields of a line's record, as far as they can be read.
-    pub(super) fn fields(
+    fn fields(
         &self,
         source: &SourceFacts,
         line: &Line<'_>,

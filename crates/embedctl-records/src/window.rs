@@ -68,19 +68,13 @@ pub struct OpenWindow {
     pub keeps_rejected: bool,
     slots: Vec<Slot>,
     texts: Texts,
-    /// The records themselves, while the types of columns are undecided: any may be rejected yet.
-    held: Vec<HeldRecord>,
+    /// The starts of the raw records, and their fields, while the types of columns are undecided: any may be rejected yet.
+    held: Vec<(Box<[u8]>, RecordFields)>,
     bytes: usize,
     /// Records of this window at most, and of any.
     rows: usize,
     most_rows: usize,
     most_bytes: usize,
-}
-
-/// What is listed of a record if it is rejected: the start of the raw record, and its fields.
-struct HeldRecord {
-    raw: Box<[u8]>,
-    fields: RecordFields,
 }
 
 impl OpenWindow {
@@ -211,10 +205,7 @@ impl OpenWindow {
         if self.columns.undecided() {
             let fields = fields(&self.columns);
             self.bytes += fields.members().len();
-            self.held.push(HeldRecord {
-                raw: raw_start(raw).into(),
-                fields,
-            });
+            self.held.push((raw_start(raw).into(), fields));
         }
         let kept: usize = record.kept.iter().map(Cell::bytes).sum();
         // A null takes room in its column, too.
@@ -329,7 +320,7 @@ fn raw_start(raw: &[u8]) -> &[u8] {
 fn reject_misfits(
     slots: &mut [Slot],
     mut misfits: BTreeMap<usize, Cause>,
-    held: Vec<HeldRecord>,
+    held: Vec<(Box<[u8]>, RecordFields)>,
     has_row: impl Fn(bool) -> bool,
 ) {
     let rows = slots.iter_mut().filter(|slot| has_row(slot.is_text()));
@@ -339,12 +330,13 @@ fn reject_misfits(
         let Slot::Text(origin) = *slot else { continue };
         let record = held.next();
         if let Some(cause) = misfits.remove(&row) {
-            let record = record.expect("texts are held while the types of columns are undecided");
+            let (raw, fields) =
+                record.expect("texts are held while the types of columns are undecided");
             *slot = Slot::Reject(Box::new(Reject {
                 origin,
                 cause,
-                raw: record.raw.into(),
-                fields: record.fields,
+                raw: raw.into(),
+                fields,
             }));
         }
     }

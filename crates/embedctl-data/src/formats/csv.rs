@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::input::InputSpec;
-use crate::formats::reader::{FillEnd, Reader};
+use crate::formats::reader::Reader;
 use crate::reading::pace::WindowPacing;
 use crate::reading::source::{OpenSource, Planned, SourceOpener};
 use embedctl_common::error::Result;
@@ -70,15 +70,13 @@ impl Reader for CsvReader {
         _: &mut Parser,
         filling: &mut OpenWindow,
         pace: &mut WindowPacing,
-    ) -> Result<FillEnd> {
+    ) -> Result<Filled> {
         loop {
             let filled = self.rows.fill(&mut self.opened.lines, filling);
             match filled.map_err(|fault| self.source.faulty(&self.opened, fault))? {
-                Filled::Full => return Ok(FillEnd::Window),
-                Filled::End => return Ok(FillEnd::End),
                 // Records that are whole don't wait for the end of one that is not.
-                Filled::Waits if pace.pauses(false) => return Ok(FillEnd::Window),
-                Filled::Waits => self.source.read_on(&mut self.opened)?,
+                Filled::Waits if !pace.pauses(false) => self.source.read_on(&mut self.opened)?,
+                filled => return Ok(filled),
             }
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::input::InputSpec;
 use super::parquet;
-use super::reader::{FillEnd, Reader};
+use super::reader::Reader;
 use crate::reading::format;
 use crate::reading::pace::WindowPacing;
 use crate::reading::source::{OpenSource, Planned, SourceOpener};
@@ -88,17 +88,15 @@ impl Reader for RowReader {
         parser: &mut Parser,
         filling: &mut OpenWindow,
         pace: &mut WindowPacing,
-    ) -> Result<FillEnd> {
+    ) -> Result<Filled> {
         loop {
             let lines = &mut self.opened.lines;
             let filled = parser.fill(&self.source.facts, lines, self.end, filling);
             match filled.map_err(|fault| self.source.faulty(&self.opened, fault))? {
-                Filled::Full => return Ok(FillEnd::Window),
-                Filled::End => return Ok(FillEnd::End),
-                Filled::Waits if pace.pauses(parser.decides(&filling.columns)) => {
-                    return Ok(FillEnd::Window);
+                Filled::Waits if !pace.pauses(parser.decides(&filling.columns)) => {
+                    self.source.read_on(&mut self.opened)?;
                 }
-                Filled::Waits => self.source.read_on(&mut self.opened)?,
+                filled => return Ok(filled),
             }
         }
     }

@@ -8,12 +8,13 @@ use arrow::datatypes::SchemaRef;
 use super::sample::Sampler;
 use super::{documents, plan};
 use crate::formats::input_spec;
-use crate::formats::reader::{FillEnd, Reader};
+use crate::formats::reader::Reader;
 use crate::reading::pace::{WindowPacing, WrittenSignal};
 use crate::reading::source::{Planned, Source, SourceOpener, Stdin};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::size;
 use embedctl_records::columns::InputColumns;
+use embedctl_records::lines::Filled;
 use embedctl_records::options::{InputOptions, InputRange, MOST_BYTES};
 use embedctl_records::parse::Parser;
 use embedctl_records::places::{Partitions, PlaceColumns};
@@ -284,10 +285,10 @@ impl RecordReader {
         while !self.filling.is_full() && !self.filling.is_done() {
             if let Some(opened) = &mut self.opened {
                 match opened.fill(&mut self.parser, &mut self.filling, &mut self.pace)? {
-                    FillEnd::Window => return Ok(()),
+                    Filled::Full | Filled::Waits => return Ok(()),
                     // Of several streams in one source, each ends as the input does.
-                    FillEnd::End if self.options.batches.are_of_streams() => return Ok(()),
-                    FillEnd::End => {
+                    Filled::End if self.options.batches.are_of_streams() => return Ok(()),
+                    Filled::End => {
                         self.consumed += opened.consumed();
                         self.opened = None;
                     }

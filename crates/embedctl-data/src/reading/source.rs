@@ -403,7 +403,7 @@ impl Planned {
     pub(crate) fn faulty(&self, opened: &OpenSource, fault: ReadFault) -> Error {
         match fault {
             ReadFault::Source(error) => self.failed(opened, error),
-            ReadFault::Records(error) => error,
+            ReadFault::Content(error) => error,
         }
     }
 

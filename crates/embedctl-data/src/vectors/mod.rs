@@ -124,6 +124,6 @@ fn columns_of_kind(made: &Value) -> impl Iterator<Item = RecordedColumn> {
 pub(crate) fn faulty(file: &Readable, fault: ReadFault) -> Error {
     match fault {
         ReadFault::Source(error) => failed(file, error),
-        ReadFault::Records(error) => error,
+        ReadFault::Content(error) => error,
     }
 }

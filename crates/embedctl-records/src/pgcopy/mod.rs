@@ -200,7 +200,7 @@ pub fn read_rows(
     declared: Option<&[PgColumn]>,
     take: &mut TakeVector<'_>,
 ) -> Result<(), ReadFault> {
-    let damaged = |reason: String| ReadFault::Records(Error::input(Place::file(name), reason));
+    let damaged = |reason: String| ReadFault::Content(Error::input(Place::file(name), reason));
     let mut field = Vec::new();
     for row in 0.. {
         let fields = i16::from_be_bytes(array(bytes)?);

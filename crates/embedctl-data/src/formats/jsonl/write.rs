@@ -5,15 +5,14 @@ use std::io::{self, Write};
 use flate2::write::GzEncoder;
 
 use crate::formats::json_columns;
-use crate::writing::encoding::{EncodedVectors, VectorEncoding, taken};
+use crate::writing::encoding::VectorEncoding;
 use crate::writing::format::Compression;
 use crate::writing::target::Target;
 use crate::writing::writer::{Finish, VectorWriter};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::hash::Hash;
 use embedctl_common::safe_text::printable_json;
-use embedctl_records::json_rows::{JsonVectors, append_lines};
-use embedctl_records::json_values::key;
+use embedctl_records::json_rows::append_lines;
 use embedctl_records::record::Rows;
 
 /// Encoded rows are handed on once this many bytes have gathered.
@@ -80,7 +79,7 @@ impl VectorWriter for JsonlWriter {
         if rows.is_empty() {
             return Ok(());
         }
-        let mut vectors = self.encoding.each_kind(&mut rows, vectors_of)?;
+        let mut vectors = self.encoding.each_kind(&mut rows, VectorEncoding::json)?;
         let mut columns = json_columns(&rows.columns)?;
         let mut row = 0;
         while row < rows.len() {
@@ -106,33 +105,6 @@ impl VectorWriter for JsonlWriter {
         target.provenance(&finish.provenance(&self.encoding, &[("lines", &self.hash)]))?;
         target.publish(finish.into_rejects())
     }
-}
-
-/// Takes the vectors of some rows.
-///
-/// # Errors
-/// If a value is beyond its type.
-fn vectors_of(encoding: &VectorEncoding, rows: &mut Rows) -> Result<JsonVectors> {
-    let columns = encoding.columns();
-    if let Some(form) = encoding.sparse() {
-        return Ok(JsonVectors::Entries {
-            key: key(&columns[0].name),
-            form,
-            rows: taken(rows)?,
-        });
-    }
-    let EncodedVectors {
-        columns: encoded,
-        counts,
-    } = encoding.encode(rows)?;
-    let fields = columns.iter().zip(encoded);
-    let fields = fields.map(|(column, elements)| (key(&column.name), column.width, elements));
-    Ok(JsonVectors::Full {
-        fields: fields.collect(),
-        is_single: encoding.is_single(),
-        counts,
-        next: 0,
-    })
 }
 
 impl Drop for JsonlWriter {

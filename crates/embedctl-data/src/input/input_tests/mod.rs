@@ -27,12 +27,11 @@ use super::*;
 use crate::reading::source::Stdin;
 use embedctl_common::error::Result;
 use embedctl_records::csv_options::{CsvEscape, CsvOptions, CsvQuote, Delimiter};
-use embedctl_records::fields::{IdType, Keep, KeepType, LineIds};
+use embedctl_records::fields::{IdType, LineIds};
 use embedctl_records::format::InputFormat;
 use embedctl_records::options::{BatchWindows, InputOptions, InputRange, Part, Share};
 use embedctl_records::position::Position;
 use embedctl_records::record::Window;
-use embedctl_records::template::Template;
 
 pub fn options() -> InputOptions {
     InputOptions {

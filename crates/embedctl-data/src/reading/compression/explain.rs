@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 
 use super::SourceCompression;
 use embedctl_common::error::Cause;
-use embedctl_records::lines::ExpansionGuard;
+use embedctl_records::expansion::ExpansionGuard;
 
 /// The meaning of `error` for a stream of this kind, and the remedy. `None`: nothing about the stream, the
 /// system could not read it.
