@@ -23,12 +23,12 @@ pub use embedctl_common::{
     Error, ErrorKind, Result, cancel, error, safe_text, secrets, setting, size, stage,
 };
 pub use embedctl_data::output::rejects;
-pub use embedctl_data::{input, output, position, record};
 pub use embedctl_hub as hub;
 pub use embedctl_model as model;
 pub use embedctl_ort::{built, device, runtime};
 pub use embedctl_outputs::{identity, inspect, job, progress, reuse};
 pub use embedctl_pipeline::{pipeline, survey};
+pub use embedctl_records::{position, record};
 pub use embedctl_rows as rows;
 pub use embedctl_rows::{batch, pool, tokenize};
 pub use embedctl_search::search;
@@ -87,6 +87,26 @@ pub use embedctl_engine::Embedder;
 /// # }
 /// ```
 pub use embedctl_engine::Scorer;
+
+/// Where records come from, and how they are read.
+pub mod input {
+    pub use embedctl_data::input::*;
+    pub use embedctl_records::csv_options::{CsvEscape, CsvOptions, CsvQuote, Delimiter};
+    pub use embedctl_records::fields::{IdType, Keep, KeepType, LineIds};
+    pub use embedctl_records::format::{InputFacts, InputFormat};
+    pub use embedctl_records::options::{
+        BatchWindows, DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, HEADING, InputOptions,
+        InputRange, Part, Share, WINDOW_BYTES,
+    };
+    pub use embedctl_records::template::Template;
+}
+
+/// Where vectors go, how they are written, and how they are read back.
+pub mod output {
+    pub use embedctl_data::output::*;
+    pub use embedctl_records::quantize::{Dtype, Ranges};
+    pub use embedctl_records::vectors::{StoredVector, TakeVector, rows_of};
+}
 
 /// The vocabulary of providers, how they are got, and whether they work.
 pub mod provider {

@@ -9,7 +9,8 @@
 //! its name only when it is complete, with its sidecars and rejects.
 //!
 //! ```
-//! use embedctl_data::input::{InputOptions, RecordReader, Source};
+//! use embedctl_data::input::{RecordReader, Source};
+//! use embedctl_records::options::InputOptions;
 //!
 //! # fn main() -> embedctl_common::Result<()> {
 //! let folder = tempfile::tempdir().unwrap();
@@ -27,17 +28,10 @@
 
 mod formats;
 pub mod input;
-mod json_values;
 pub mod output;
-pub mod position;
 mod reading;
-pub mod record;
-mod retype;
-mod value_text;
 mod vectors;
 mod writing;
-
-pub use value_text::IdTexts;
 
 /// The version of Arrow in this interface.
 pub use arrow;

@@ -23,9 +23,10 @@ pub mod reuse;
 use embedctl_common::{atomic, cancel, error, hash, remedies, setting, stage, threads};
 #[cfg(test)]
 use embedctl_data::output::rejects;
-use embedctl_data::{input, output, position, record};
+use embedctl_data::{input, output};
 use embedctl_engine as engine;
 use embedctl_model as model;
+use embedctl_records::{position, record};
 use embedctl_rows::tokenize;
 use embedctl_storage as storage;
 #[cfg(test)]

@@ -14,10 +14,11 @@ pub mod search;
 
 use embedctl_common::threads::locked;
 use embedctl_common::{cancel, error, safe_text, setting, size, threads};
-use embedctl_data::{input, output, record};
+use embedctl_data::{input, output};
 use embedctl_engine as engine;
 use embedctl_model as model;
 use embedctl_outputs::{identity, inspect, job};
+use embedctl_records::record;
 use embedctl_storage as storage;
 
 #[cfg(test)]

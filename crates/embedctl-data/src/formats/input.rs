@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::reader::Reader;
-use crate::reading::options::InputOptions;
 use crate::reading::source::{Planned, SourceOpener};
-use crate::reading::window::OpenWindow;
 use embedctl_common::error::Result;
+use embedctl_records::options::InputOptions;
+use embedctl_records::window::OpenWindow;
 
 /// How a source of an input format is read.
 pub(crate) trait InputSpec: Sync {

@@ -14,39 +14,34 @@
 pub(crate) mod arrow;
 mod columnar;
 mod csv;
-mod fault;
 pub(crate) mod input;
-mod json_columns;
 pub(crate) mod jsonl;
 pub(crate) mod matrix;
 pub(crate) mod output;
 pub(crate) mod parquet;
-pub(crate) mod parse;
 mod pgcopy;
 pub(crate) mod reader;
 mod rows;
-mod text;
 
 use self::input::InputSpec;
 use self::output::OutputSpec;
-use crate::reading::format::InputFormat;
 use crate::writing::format::{Compression, OutputFormat};
+use ::arrow::array::RecordBatch;
 use ::arrow::datatypes::FieldRef;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{KEEP, OUTPUT_FORMAT};
+use embedctl_records::format::InputFormat;
+use embedctl_records::json_rows::JsonColumns;
 
-impl InputFormat {
-    /// How its sources are read.
-    pub(crate) fn spec(self) -> &'static dyn InputSpec {
-        match self {
-            Self::Text | Self::File | Self::Jsonl | Self::Json | Self::OpenAiBatch => {
-                &rows::LineInput
-            }
-            Self::Csv => &csv::CsvInput { separator: b',' },
-            Self::Tsv => &csv::CsvInput { separator: b'\t' },
-            Self::Parquet => &parquet::ParquetInput,
-            Self::Arrow => &arrow::ArrowInput,
-        }
+/// How sources of a format are read.
+pub(crate) fn input_spec(format: InputFormat) -> &'static dyn InputSpec {
+    use InputFormat::{Arrow, Csv, File, Json, Jsonl, OpenAiBatch, Parquet, Text, Tsv};
+    match format {
+        Text | File | Jsonl | Json | OpenAiBatch => &rows::LineInput,
+        Csv => &csv::CsvInput { separator: b',' },
+        Tsv => &csv::CsvInput { separator: b'\t' },
+        Parquet => &parquet::ParquetInput,
+        Arrow => &arrow::ArrowInput,
     }
 }
 
@@ -78,6 +73,14 @@ impl OutputFormat {
             .check_type(field)
             .map_err(|reason| refused_type(field, &reason))
     }
+}
+
+/// The columns of some rows as JSON.
+///
+/// # Errors
+/// If JSON has no form for one.
+fn json_columns(batch: &RecordBatch) -> Result<JsonColumns<'_>> {
+    JsonColumns::new(batch).map_err(|(field, reason)| refused_type(&field, &reason))
 }
 
 /// The error for a kept column that a format cannot hold, for `reason`. The remedy names the formats that can.

@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::json_columns::check_json_type;
-use crate::record::SourceNames;
-use crate::vectors::{ChosenRows, MatrixRows, RecordedColumns, TakeBatch, TakeVector, in_order};
+use crate::vectors::{ChosenRows, MatrixRows, TakeBatch, in_order};
 use crate::writing::encoding::VectorEncoding;
 use crate::writing::made;
 use crate::writing::refused::RefusedValue;
@@ -18,6 +16,9 @@ use ::arrow::datatypes::FieldRef;
 use embedctl_common::error::Result;
 use embedctl_common::stage::Clock;
 use embedctl_common::vectors::Forms;
+use embedctl_records::json_rows::check_json_type;
+use embedctl_records::record::SourceNames;
+use embedctl_records::vectors::{RecordedColumns, TakeVector};
 use embedctl_storage::Readable;
 
 /// The parts of a new writer.

@@ -1,23 +1,16 @@
 //! The interface of a format's reader.
 
-use super::parse::Parser;
-use crate::position::Seek;
 use crate::reading::pace::WindowPacing;
-use crate::reading::window::OpenWindow;
 use arrow::datatypes::SchemaRef;
 use embedctl_common::error::Result;
-
-/// How filling a window ended.
-pub(crate) enum FillEnd {
-    /// The window is full, or the source pauses and nothing is to be done meanwhile.
-    Window,
-    /// There are no more records.
-    End,
-}
+use embedctl_records::lines::Filled;
+use embedctl_records::parse::Parser;
+use embedctl_records::position::Seek;
+use embedctl_records::window::OpenWindow;
 
 /// Reads one source of one format.
 pub(crate) trait Reader: Send {
-    /// Adds records to `filling` until it is full.
+    /// Adds records to `filling` until it is full, or the source pauses and nothing is to be done meanwhile.
     ///
     /// # Errors
     /// If the source cannot be read to its end, or is of another format.
@@ -26,7 +19,7 @@ pub(crate) trait Reader: Send {
         parser: &mut Parser,
         filling: &mut OpenWindow,
         pace: &mut WindowPacing,
-    ) -> Result<FillEnd>;
+    ) -> Result<Filled>;
 
     /// Bytes of the source (compressed, where it is) that were consumed so far.
     fn consumed(&self) -> u64;

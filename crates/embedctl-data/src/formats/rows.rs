@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use super::input::InputSpec;
 use super::parquet;
-use super::parse::{Parsed, Parser};
-use super::reader::{FillEnd, Reader};
-use crate::position::Seek;
-use crate::reading::format::{self, InputFormat};
-use crate::reading::options::{InputOptions, Part};
+use super::reader::Reader;
+use crate::reading::format;
 use crate::reading::pace::WindowPacing;
 use crate::reading::source::{OpenSource, Planned, SourceOpener};
-use crate::reading::window::OpenWindow;
-use crate::record::Origin;
 use embedctl_common::error::Result;
 use embedctl_common::setting::INPUT_FORMAT;
+use embedctl_records::format::InputFormat;
+use embedctl_records::lines::Filled;
+use embedctl_records::options::{InputOptions, Part};
+use embedctl_records::parse::Parser;
+use embedctl_records::position::Seek;
+use embedctl_records::window::OpenWindow;
 
 /// Every format of lines.
 pub(super) struct LineInput;
@@ -49,21 +50,24 @@ impl RowReader {
         filling: &mut OpenWindow,
     ) -> Result<Self> {
         let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
-        columns.check_lines().map_err(|cause| source.usage(cause))?;
-        if !source.format.has_fields() {
+        columns
+            .check_lines()
+            .map_err(|cause| source.facts.usage(cause))?;
+        if !source.facts.format.has_fields() {
             let text = std::iter::once(options.text_field.as_str());
             columns
                 .expand(text, warnings)
-                .map_err(|cause| source.usage(cause))?;
+                .map_err(|cause| source.facts.usage(cause))?;
         }
         let opened = source.open(opener, options.max_record_bytes)?;
-        if source.guessed
+        if source.facts.guessed
             && let Some(format) = format::recognised(opened.lines.ahead())
         {
             if format == InputFormat::Parquet {
                 return Err(parquet::not_a_file(source));
             }
             return Err(source
+                .facts
                 .usage(format!("this is not text: it looks like {format}"))
                 .with_remedy(format!("say `{INPUT_FORMAT} {format}`")));
         }
@@ -84,46 +88,17 @@ impl Reader for RowReader {
         parser: &mut Parser,
         filling: &mut OpenWindow,
         pace: &mut WindowPacing,
-    ) -> Result<FillEnd> {
-        while !filling.is_full() {
-            if self.opened.lines.offset() >= self.end {
-                return Ok(FillEnd::End);
-            }
-            // Before each read, not each line: the beginning of a line may come long before its end.
-            if !filling.is_empty() && !self.opened.lines.has_line() {
-                if pace.pauses(parser.decides(&filling.columns)) {
-                    return Ok(FillEnd::Window);
+    ) -> Result<Filled> {
+        loop {
+            let lines = &mut self.opened.lines;
+            let filled = parser.fill(&self.source.facts, lines, self.end, filling);
+            match filled.map_err(|fault| self.source.faulty(&self.opened, fault))? {
+                Filled::Waits if !pace.pauses(parser.decides(&filling.columns)) => {
+                    self.source.read_on(&mut self.opened)?;
                 }
-                let read = self.opened.lines.read_on();
-                read.map_err(|error| self.source.failed(&self.opened, error))?;
-                continue;
-            }
-            let line = match self.opened.lines.next() {
-                Ok(Some(line)) => line,
-                Ok(None) => return Ok(FillEnd::End),
-                Err(error) => return Err(self.source.failed(&self.opened, error)),
-            };
-            self.source.check_ends(&line)?;
-            let origin = Origin {
-                source: self.source.index,
-                line: line.number,
-                offset: line.offset,
-            };
-            let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
-            match parser.parse(&self.source, &line, columns, warnings)? {
-                Parsed::Record(record) => {
-                    let fields = |columns: &_| parser.fields(&self.source, &line, columns);
-                    filling.accept(origin, &record, line.bytes, fields);
-                }
-                Parsed::Reject(cause) => {
-                    let known = |columns: &_| parser.known(&self.source, &line, columns);
-                    let fields = |columns: &_| parser.fields(&self.source, &line, columns);
-                    filling.reject(origin, cause, line.bytes, known, fields);
-                }
-                Parsed::Nothing => {}
+                filled => return Ok(filled),
             }
         }
-        Ok(FillEnd::Window)
     }
 
     fn consumed(&self) -> u64 {

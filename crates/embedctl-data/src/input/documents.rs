@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use crate::reading::format::{self, InputFormat};
+use crate::reading::format;
 use crate::reading::source::Source;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::INPUT_FORMAT;
+use embedctl_records::format::InputFormat;
 
 /// Files that a message lists.
 const LISTED: usize = 100;

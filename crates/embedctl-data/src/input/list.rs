@@ -9,11 +9,12 @@ use globset::{GlobBuilder, GlobMatcher};
 use walkdir::{DirEntry, WalkDir};
 
 use super::{documents, lake};
-use crate::reading::format::{self, InputFormat};
+use crate::reading::format;
 use crate::reading::source::Source;
 use crate::writing::format::OutputFormat;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::INPUT_FORMAT;
+use embedctl_records::format::InputFormat;
 use embedctl_storage::{Address, Location, Object, Storage};
 
 /// The sources that `inputs` name, in order; standard input where they name none. A folder is all files in it and in folders below, sorted by

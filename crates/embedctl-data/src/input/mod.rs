@@ -22,16 +22,8 @@ mod sample;
 pub(crate) mod tests;
 
 pub use crate::formats::arrow::ArrowBatches;
-pub use crate::reading::csv_options::{CsvEscape, CsvOptions, CsvQuote, Delimiter};
-pub use crate::reading::fields::{IdType, Keep, KeepType, LineIds};
-pub use crate::reading::format::{InputFacts, InputFormat};
-pub use crate::reading::options::{
-    BatchWindows, DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, HEADING, InputOptions, InputRange,
-    Part, Share, WINDOW_BYTES,
-};
 pub use crate::reading::pace::WrittenSignal;
 pub use crate::reading::source::Source;
-pub use crate::reading::template::Template;
 pub use documents::implied_format;
 pub use list::{expand, resolve};
 pub use record_reader::{ListedInput, RecordReader};

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::reading::csv_options::CsvDialect;
-use crate::reading::fields::{IdType, KeepType};
-use crate::reading::format::InputFormat;
-use crate::reading::options::{ALL, HEADING, ID, InputOptions, InputRange, MOST_BYTES, Part};
 use crate::reading::source::{Planned, Source};
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{
     CHUNK, CSV_DELIMITER, CSV_ESCAPE, CSV_NULL, CSV_QUOTE, ID_FIELD, ID_TYPE, INPUT_FORMAT, KEEP,
     MAX_RECORD_BYTES, SOURCE_COLUMNS, TEXT_FIELD, TEXT_TEMPLATE, WINDOW,
 };
+use embedctl_records::csv_options::CsvDialect;
+use embedctl_records::fields::{IdType, KeepType};
+use embedctl_records::format::InputFormat;
+use embedctl_records::options::{ALL, HEADING, ID, InputOptions, InputRange, MOST_BYTES, Part};
 
 /// Checks the options that do not depend on a source's format.
 pub fn check(sources: &[Source], options: &InputOptions) -> Result<()> {
@@ -139,9 +139,10 @@ fn check_fields(sources: &[Planned], options: &InputOptions) -> Result<()> {
         ),
     ];
     if let Some(template) = &options.text_template
-        && let Some(text) = sources.iter().find(|one| !one.format.has_fields())
+        && let Some(text) = sources.iter().find(|one| !one.facts.format.has_fields())
     {
         return Err(text
+            .facts
             .usage(format!(
                 "`{} {template}` needs fields, but text has none",
                 options.texts().0
@@ -154,11 +155,11 @@ fn check_fields(sources: &[Planned], options: &InputOptions) -> Result<()> {
         let Some(name) = name.filter(|name| Some(*name) != default) else {
             continue;
         };
-        if sources.iter().all(|one| !one.format.has_fields()) {
+        if sources.iter().all(|one| !one.facts.format.has_fields()) {
             return Err(Error::usage(format!(
                 "`{option} {name}` needs fields, but {} is read as text, which has none (its ids are line \
                  numbers, or names of files)",
-                sources.first().map_or("the input", |source| &source.name)
+                sources.first().map_or("the input", |source| &source.facts.name)
             ))
             .with_remedy(format!("say `{INPUT_FORMAT} jsonl` if it is JSONL")));
         }
@@ -168,9 +169,12 @@ fn check_fields(sources: &[Planned], options: &InputOptions) -> Result<()> {
 
 /// Checks that names of files are not asked for as integers.
 fn check_names(sources: &[Planned], options: &InputOptions) -> Result<()> {
-    let document = sources.iter().find(|one| one.format == InputFormat::File);
+    let document = sources
+        .iter()
+        .find(|one| one.facts.format == InputFormat::File);
     match document {
         Some(document) if options.id_type == IdType::Int => Err(document
+            .facts
             .usage(format!(
                 "`{ID_TYPE} int`: the ids of documents are names of files"
             ))
@@ -188,7 +192,7 @@ fn check_csv(sources: &[Planned], options: &InputOptions) -> Result<()> {
         (CSV_ESCAPE, csv.escape.is_some()),
         (CSV_NULL, csv.null.is_some()),
     ];
-    let separator = |one: &Planned| one.format.facts().separator;
+    let separator = |one: &Planned| one.facts.format.facts().separator;
     if let Some((option, _)) = named.iter().find(|(_, is_named)| *is_named)
         && !sources.iter().any(|one| separator(one).is_some())
     {
@@ -213,6 +217,7 @@ fn check_csv(sources: &[Planned], options: &InputOptions) -> Result<()> {
             if let Some((other, _)) = others[..number].iter().find(|(_, other)| other == byte) {
                 let byte = byte.escape_ascii();
                 return Err(source
+                    .facts
                     .usage(format!(
                         "`{other}` and `{option}` are the same character, `{byte}`"
                     ))
@@ -232,27 +237,27 @@ fn check_text(source: &Planned, options: &InputOptions) -> Result<()> {
         keep.name != *text_field || !matches!(keep.kind, None | Some(KeepType::String))
     });
     match strange {
-        Some(keep) if source.format == InputFormat::File && keep.name == HEADING => {
+        Some(keep) if source.facts.format == InputFormat::File && keep.name == HEADING => {
             Err(Error::usage(format!(
                 "`{KEEP} {HEADING}` keeps the headings above a chunk, but {} is not cut into chunks",
-                source.name
+                source.facts.name
             ))
             .with_remedy(format!("add `{CHUNK} markdown`")))
         }
-        Some(keep) if !source.format.has_fields() && keep.name == HEADING => {
+        Some(keep) if !source.facts.format.has_fields() && keep.name == HEADING => {
             Err(Error::usage(format!(
                 "`{KEEP} {HEADING}` keeps the headings of documents, but {} is read as lines of text",
-                source.name
+                source.facts.name
             ))
             .with_remedy(format!(
                 "say `{INPUT_FORMAT} {}` if it is a document",
                 InputFormat::File
             )))
         }
-        Some(keep) if !source.format.has_fields() => Err(Error::usage(format!(
+        Some(keep) if !source.facts.format.has_fields() => Err(Error::usage(format!(
             "`{KEEP} {keep}` needs fields, but {} is read as text, which has only the text itself \
              (`{KEEP} {text_field}`)",
-            source.name
+            source.facts.name
         ))
         .with_remedy(format!("say `{INPUT_FORMAT} jsonl` if it is JSONL"))),
         _ => Ok(()),
@@ -276,16 +281,20 @@ pub(super) fn parts(sources: Vec<Planned>, range: &InputRange) -> Result<Vec<Arc
         })?;
         let fits = match part {
             Part::Whole => true,
-            Part::Bytes { .. } => !source.format.is_table() && !source.is_whole(),
-            Part::Rows { .. } => source.format.is_table(),
+            Part::Bytes { .. } => !source.facts.format.is_table() && !source.is_whole(),
+            Part::Rows { .. } => source.facts.format.is_table(),
         };
         if !fits {
-            return Err(source.usage("this input cannot be read in such parts"));
+            return Err(source
+                .facts
+                .usage("this input cannot be read in such parts"));
         }
-        if source.index < first {
+        if source.facts.index < first {
             continue;
         }
-        let start = range.start.filter(|start| start.source == source.index);
+        let start = range
+            .start
+            .filter(|start| start.source == source.facts.index);
         parts.push(Arc::new(Planned {
             part,
             start: start.map(|start| (start.lines, start.seek)),
@@ -299,7 +308,7 @@ pub(super) fn parts(sources: Vec<Planned>, range: &InputRange) -> Result<Vec<Arc
 pub(super) fn repeated_ids(sources: &[Planned], options: &InputOptions) -> Option<String> {
     let texts = sources
         .iter()
-        .filter(|one| one.format == InputFormat::Text)
+        .filter(|one| one.facts.format == InputFormat::Text)
         .count();
     (texts > 1 && !options.source_columns && options.id_field.is_some()).then(|| {
         format!(

@@ -7,18 +7,20 @@ use arrow::datatypes::SchemaRef;
 
 use super::sample::Sampler;
 use super::{documents, plan};
-use crate::formats::parse::Parser;
-use crate::formats::reader::{FillEnd, Reader};
-use crate::position::{Position, Seek};
-use crate::reading::columns::InputColumns;
-use crate::reading::options::{InputOptions, InputRange, MOST_BYTES};
+use crate::formats::input_spec;
+use crate::formats::reader::Reader;
 use crate::reading::pace::{WindowPacing, WrittenSignal};
-use crate::reading::places::{Partitions, PlaceColumns};
 use crate::reading::source::{Planned, Source, SourceOpener, Stdin};
-use crate::reading::window::OpenWindow;
-use crate::record::{SourceNames, Window};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::size;
+use embedctl_records::columns::InputColumns;
+use embedctl_records::lines::Filled;
+use embedctl_records::options::{InputOptions, InputRange, MOST_BYTES};
+use embedctl_records::parse::Parser;
+use embedctl_records::places::{Partitions, PlaceColumns};
+use embedctl_records::position::{Position, Seek};
+use embedctl_records::record::{SourceNames, Window};
+use embedctl_records::window::OpenWindow;
 
 /// An input, as a listing has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +92,8 @@ impl RecordReader {
             .collect::<Result<Vec<_>>>()?;
         // What is kept of folders' names needs no field in the files.
         let mut of_files = options.clone();
-        Partitions::take(&sources, &mut of_files);
+        let names = sources.iter().map(|source| source.facts.name.clone());
+        Partitions::take(&names.collect(), &mut of_files);
         plan::check_sources(&sources, &of_files)?;
         Self::of(sources, options, &InputRange::default(), stdin)
     }
@@ -117,8 +120,11 @@ impl RecordReader {
         range: &InputRange,
         stdin: Option<Stdin>,
     ) -> Result<Self> {
-        let names: SourceNames = sources.iter().map(|source| source.name.clone()).collect();
-        let partitions = Partitions::take(&sources, &mut options);
+        let names: SourceNames = sources
+            .iter()
+            .map(|source| source.facts.name.clone())
+            .collect();
+        let partitions = Partitions::take(&names, &mut options);
         let places = PlaceColumns::new(&options, partitions, &names)?;
         let mut columns = InputColumns::new(&options, places);
         if let Some(schema) = &range.columns {
@@ -151,7 +157,7 @@ impl RecordReader {
         })
     }
 
-    /// Names of the sources as shown in messages; [`crate::record::Origin::source`] counts in it.
+    /// Names of the sources as shown in messages; [`embedctl_records::record::Origin::source`] counts in it.
     #[must_use]
     pub fn names(&self) -> SourceNames {
         Arc::clone(&self.names)
@@ -174,7 +180,7 @@ impl RecordReader {
     pub fn listed(&self) -> impl Iterator<Item = ListedInput> {
         self.sources.iter().map(|source| ListedInput {
             bytes: source.bytes,
-            is_table: source.format.is_table(),
+            is_table: source.facts.format.is_table(),
             is_whole: source.is_whole(),
         })
     }
@@ -186,7 +192,7 @@ impl RecordReader {
     /// If its footer cannot be read.
     pub fn stretches(&self, number: usize) -> Result<Option<Vec<u64>>> {
         match self.sources.get(number) {
-            Some(source) => source.format.spec().stretches(source),
+            Some(source) => input_spec(source.facts.format).stretches(source),
             _ => Ok(None),
         }
     }
@@ -239,7 +245,13 @@ impl RecordReader {
         if self.filling.is_empty() {
             return Ok(None);
         }
-        self.parser.check_seen(&self.sources)?;
+        if let Some(field) = self.parser.unseen() {
+            let mut sources = self.sources.iter();
+            let source = sources.find(|planned| planned.facts.index == field.source);
+            let source = source.ok_or_else(|| Error::internal("a record of no source"))?;
+            let fields = field.fields.iter().map(String::as_str);
+            return Err(source.facts.missing(field.option, &field.name, fields));
+        }
         let consumed = self.consumed + self.opened.as_ref().map_or(0, |opened| opened.consumed());
         let position = self.position();
         let mut window = self.filling.close(consumed, position)?;
@@ -251,9 +263,12 @@ impl RecordReader {
     /// Where the record that is read next stands.
     fn position(&self) -> Position {
         let (source, (lines, seek)) = match &self.opened {
-            Some(opened) => (self.sources[self.begun - 1].index, opened.place()),
+            Some(opened) => (self.sources[self.begun - 1].facts.index, opened.place()),
             None => {
-                let next = self.sources.get(self.begun).map(|source| source.index);
+                let next = self
+                    .sources
+                    .get(self.begun)
+                    .map(|source| source.facts.index);
                 let end = u32::try_from(self.names.len()).expect("sources are counted in 32 bits");
                 (next.unwrap_or(end), (0, Seek::Reread))
             }
@@ -270,10 +285,10 @@ impl RecordReader {
         while !self.filling.is_full() && !self.filling.is_done() {
             if let Some(opened) = &mut self.opened {
                 match opened.fill(&mut self.parser, &mut self.filling, &mut self.pace)? {
-                    FillEnd::Window => return Ok(()),
+                    Filled::Full | Filled::Waits => return Ok(()),
                     // Of several streams in one source, each ends as the input does.
-                    FillEnd::End if self.options.batches.are_of_streams() => return Ok(()),
-                    FillEnd::End => {
+                    Filled::End if self.options.batches.are_of_streams() => return Ok(()),
+                    Filled::End => {
                         self.consumed += opened.consumed();
                         self.opened = None;
                     }
@@ -292,13 +307,13 @@ impl RecordReader {
         let Some(source) = self.sources.get(self.begun) else {
             return Ok(false);
         };
-        let columnar = source.format.is_table();
+        let columnar = source.facts.format.is_table();
         let decides = self.parser.decides(&self.filling.columns);
         // Columns of tables and records of lines don't share a window. A header decides the columns, unless
         // the records before it have. And a source may wait for its writer: records of others don't wait
         // with it.
         if (columnar != self.columnar
-            || source.format.has_header() && !self.filling.columns.is_fixed()
+            || source.facts.format.has_header() && !self.filling.columns.is_fixed()
             || source.may_pause() && self.pace.may_end(decides))
             && !self.filling.is_empty()
         {
@@ -311,14 +326,14 @@ impl RecordReader {
             stdin: &mut self.stdin,
             pace: &mut self.pace,
         };
-        let format = source.format.spec();
+        let format = input_spec(source.facts.format);
         self.opened = format.open(source, &self.options, &mut opener, filling)?;
         if let Source::Object(object) = &source.source
             && let Some(reason) = object.bytes.copied()
         {
             filling.warnings.push(format!(
                 "{}: its server {reason}, so all of it ({}) was fetched into a temporary file first",
-                source.name,
+                source.facts.name,
                 size::words(object.bytes.len())
             ));
         }
@@ -326,7 +341,7 @@ impl RecordReader {
     }
 
     /// For record batches that are answered one by one: opens the first stream of the source, or under
-    /// [`BatchWindows::WholeOfStreams`](crate::input::BatchWindows) the next one, once [`RecordReader::next_window`] has come to the end of the one
+    /// [`BatchWindows::WholeOfStreams`](embedctl_records::options::BatchWindows) the next one, once [`RecordReader::next_window`] has come to the end of the one
     /// before. Its schema; `None`: there is no more.
     ///
     /// # Errors
@@ -369,7 +384,7 @@ impl RecordReader {
         // A pipe can be read but once.
         let first = self.sources.first().filter(|source| source.bytes.is_some());
         let can_be_read = first.is_some();
-        if first.is_some_and(|source| source.format.is_table()) {
+        if first.is_some_and(|source| source.facts.format.is_table()) {
             self.begin()?;
         }
         if self.filling.columns.infers_ids() && can_be_read {

@@ -6,11 +6,11 @@
 
 use std::collections::VecDeque;
 
-use crate::reading::unsound;
-use crate::record::{Texts, Window};
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use embedctl_common::error::Result;
+use embedctl_records::record::{Texts, Window};
+use embedctl_records::unsound;
 
 /// Draws from the windows of an input.
 pub(super) struct Sampler {

@@ -5,11 +5,11 @@ use serde_json::{Map, Value};
 use super::read_vectors;
 use crate::vectors::unreadable;
 use crate::writing::calibration::Calibration;
-use crate::writing::quantize::{Dtype, Ranges};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{CALIBRATION, DTYPE};
 use embedctl_common::small_file;
+use embedctl_records::quantize::{Dtype, Ranges};
 use embedctl_storage::{Address, Readable};
 
 /// A file of ranges that is larger is none.

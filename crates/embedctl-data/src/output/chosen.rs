@@ -9,16 +9,14 @@ use ::parquet::arrow::ArrowWriter;
 use ::parquet::errors::ParquetError;
 use tempfile::TempDir;
 
-use crate::vectors::columns::places;
-use crate::vectors::{
-    ChosenRows, MatrixRows, RecordedColumn, RecordedColumns, TakeRow, no_such_vectors, unreadable,
-};
+use crate::vectors::{ChosenRows, MatrixRows, no_such_vectors, unreadable};
 use crate::writing::format::OutputFormat;
-use crate::writing::quantize::Dtype;
 use arrow::array::RecordBatch;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::small_file;
 use embedctl_common::vectors::{Forms, RowParts, VectorKind};
+use embedctl_records::quantize::Dtype;
+use embedctl_records::vectors::{RecordedColumn, RecordedColumns, TakeRow, places};
 use embedctl_storage::Readable;
 
 /// Rows that are read at a time where all are.

@@ -16,8 +16,7 @@ mod row_texts;
 #[path = "output_tests/mod.rs"]
 pub(crate) mod tests;
 
-pub use crate::vectors::columns::rows_of;
-pub use crate::vectors::{MatrixRows, StoredVector, TakeVector};
+pub use crate::vectors::MatrixRows;
 pub use crate::writing::background::BackgroundWriter;
 pub use crate::writing::calibration::Calibration;
 pub use crate::writing::encoding::column_of;
@@ -26,7 +25,6 @@ pub use crate::writing::layout::OutputNames;
 pub use crate::writing::options::{Destination, OutputOptions, RunOutput, VectorType};
 pub use crate::writing::overlap::{refuse_overlap, refuse_to_replace};
 pub use crate::writing::proof::SelfHashed;
-pub use crate::writing::quantize::{Dtype, Ranges};
 pub use crate::writing::refused::{RefusedValue, without_refused};
 pub use crate::writing::run_files::RunFiles;
 pub use crate::writing::sidecar::{LENGTHS, PROVENANCE, ROWS};
@@ -40,13 +38,12 @@ pub use recognised::format_of;
 pub use recorded::{RecordedKind, recorded_kinds};
 pub use row_texts::{RowTextFile, row_texts_of};
 
+use crate::vectors::{columns_by_kind, recorded_columns};
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::formats::output::WriterParts;
-use crate::record::SourceNames;
-use crate::vectors::{RecordedColumn, RecordedColumns};
 use crate::writing::encoding::VectorEncoding;
 use crate::writing::place::OutputPlace;
 use crate::writing::target::Target;
@@ -55,6 +52,8 @@ use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{
     DIMENSIONS, EMBEDDING_FIELD, ON_ERROR, OUTPUT, OUTPUT_FORMAT, VECTOR_TYPE,
 };
+use embedctl_records::record::SourceNames;
+use embedctl_records::vectors::{RecordedColumn, RecordedColumns, TakeVector};
 use embedctl_storage::Readable;
 
 impl OutputOptions {
@@ -193,7 +192,7 @@ pub fn provenance(file: &Readable, format: OutputFormat) -> Result<Option<Value>
 /// are more, and maps of tokens are not read. `None` where the provenance names no column.
 #[must_use]
 pub fn one_per_row(made: &Value) -> Option<Vec<String>> {
-    let columns = RecordedColumns::of(made).columns;
+    let columns = recorded_columns(made).columns;
     let is_named = !columns.is_empty();
     let is_one = |column: &RecordedColumn| column.kind.is_some_and(VectorKind::is_one_per_row);
     let own = columns.into_iter().filter(is_one);
@@ -217,7 +216,7 @@ pub fn kinds_of(made: &Value, columns: &[(&str, usize)]) -> Option<(Vec<usize>, 
         };
         Some((RowForm::of_kind(kind, *width), vec![(*name).to_owned()]))
     };
-    let kinds = RecordedColumns::kinds(made).map(kind).enumerate();
+    let kinds = columns_by_kind(made).map(kind).enumerate();
     let read = kinds.filter_map(|(number, kind)| Some((number, kind?)));
     let (numbers, columns): (Vec<usize>, Vec<_>) = read.unzip();
     Some((numbers, Forms::in_columns(columns)?))
@@ -226,7 +225,7 @@ pub fn kinds_of(made: &Value, columns: &[(&str, usize)]) -> Option<(Vec<usize>, 
 /// The widths of the dense vectors that a provenance describes, one for each column.
 #[must_use]
 pub fn dense_widths(made: &Value) -> Vec<usize> {
-    let columns = RecordedColumns::of(made).columns.into_iter();
+    let columns = recorded_columns(made).columns.into_iter();
     let dense = columns.filter(|column| column.kind == Some(VectorKind::Dense));
     dense.filter_map(|column| column.width).collect()
 }
@@ -241,7 +240,7 @@ pub fn named_in(
     wanted: Forms,
 ) -> std::result::Result<Forms, (RowForm, Vec<String>)> {
     let said: Vec<Vec<RecordedColumn>> =
-        made.map_or_else(Vec::new, |made| RecordedColumns::kinds(made).collect());
+        made.map_or_else(Vec::new, |made| columns_by_kind(made).collect());
     if said.iter().all(Vec::is_empty) {
         return Ok(wanted);
     }
@@ -293,6 +292,6 @@ pub fn read_vectors(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
     };
     let recorded = made
         .as_ref()
-        .map_or_else(RecordedColumns::default, RecordedColumns::of);
+        .map_or_else(RecordedColumns::default, recorded_columns);
     format.spec().read_vectors(file, &recorded, take)
 }

@@ -1,12 +1,12 @@
 //! The format of a file of vectors that is read back.
 
 use embedctl_common::error::{Error, Result};
+use embedctl_records::quantize::Dtype;
 use embedctl_storage::Readable;
 
 use crate::vectors::unreadable;
 use crate::writing::format::{OutputFormat, endings};
 use crate::writing::made;
-use crate::writing::quantize::Dtype;
 
 /// The most bytes that a format is recognised by.
 const LONGEST_START: usize = 12;

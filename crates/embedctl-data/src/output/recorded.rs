@@ -2,11 +2,12 @@
 
 use serde_json::Value;
 
-use crate::vectors::RecordedColumns;
+use crate::vectors::columns_by_kind;
 use crate::writing::encoding::BESIDE;
 use crate::writing::forms::recorded_kind;
-use crate::writing::quantize::{Dtype, Ranges};
 use embedctl_common::vectors::VectorKind;
+use embedctl_records::quantize::{Dtype, Ranges};
+use embedctl_records::vectors::RecordedColumn;
 
 /// A kind of vectors.
 #[derive(Debug, Clone)]
@@ -28,13 +29,13 @@ pub struct RecordedKind {
 pub fn recorded_kinds(made: &Value) -> Vec<RecordedKind> {
     let beside = made[BESIDE].as_array().into_iter().flatten();
     let own = std::iter::once(made).chain(beside);
-    let columns = RecordedColumns::kinds(made);
+    let columns = columns_by_kind(made);
     own.zip(columns)
         .map(|(made, columns)| kind(made, &columns))
         .collect()
 }
 
-fn kind(made: &Value, columns: &[crate::vectors::RecordedColumn]) -> RecordedKind {
+fn kind(made: &Value, columns: &[RecordedColumn]) -> RecordedKind {
     let dtype = made["dtype"].as_str().and_then(|name| name.parse().ok());
     let ranges = |name: &str| {
         let ranges = &made["calibration"]["ranges"][name];

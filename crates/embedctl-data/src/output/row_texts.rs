@@ -5,10 +5,11 @@ use std::path::Path;
 
 use embedctl_common::error::{Error, Result};
 use embedctl_common::hash::Hash;
+use embedctl_records::format::InputFormat;
 use embedctl_storage::Readable;
 use serde_json::Value;
 
-use crate::reading::format::{InputFormat, by_ending};
+use crate::reading::format::by_ending;
 use crate::writing::format::{Compression, OutputFormat, RowTexts};
 use crate::writing::sidecar::ROWS;
 

@@ -6,19 +6,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::batch_lines::BatchLines;
 use super::compression::{self, CountedSource, Decoded, SourceCompression};
-use super::elements::ElementLines;
 use super::html::PageText;
-use super::json;
-use super::lines::{Line, LineReader, TextStart, is_utf16};
-use super::options::Part;
 use super::pace::{ReadAhead, WindowPacing};
-use crate::position::Seek;
-use crate::reading::format::{self, InputFormat};
+use crate::reading::format;
 use embedctl_common::error::{Cause, Error, ErrorKind, Place, Result};
-use embedctl_common::setting::{INPUT_FORMAT, Setting};
+use embedctl_common::setting::INPUT_FORMAT;
 use embedctl_common::small_file;
+use embedctl_records::batch_lines::BatchLines;
+use embedctl_records::elements::ElementLines;
+use embedctl_records::format::InputFormat;
+use embedctl_records::lines::{LineReader, ReadFault, TextStart, is_utf16};
+use embedctl_records::options::Part;
+use embedctl_records::position::Seek;
+use embedctl_records::source::SourceFacts;
 use embedctl_storage::{Bytes, FileBytes, Readable};
 
 /// Bytes by which HTML is known.
@@ -64,13 +65,8 @@ impl From<PathBuf> for Source {
 /// An inspected source.
 #[derive(Debug, Clone)]
 pub(crate) struct Planned {
-    /// Its place among the sources.
-    pub index: u32,
+    pub facts: SourceFacts,
     pub source: Source,
-    pub name: String,
-    pub format: InputFormat,
-    /// Whether the format is assumed to be text, since no option or ending names it.
-    pub guessed: bool,
     /// The compression that its name promises.
     pub encoding: Option<SourceCompression>,
     /// Its size, where it is a regular file or an object.
@@ -80,9 +76,6 @@ pub(crate) struct Planned {
     /// Where to begin: lines or rows before, and how to get there.
     pub start: Option<(u64, Seek)>,
 }
-
-/// Fields that are listed in a message.
-const LISTED: usize = 40;
 
 fn unknown(name: &str) -> Error {
     let path = Path::new(name);
@@ -158,11 +151,13 @@ impl Planned {
         stdin: Option<&Stdin>,
     ) -> Result<Self> {
         let plan = |name: String, format, encoding, bytes| Self {
-            index,
+            facts: SourceFacts {
+                index,
+                name,
+                format,
+                guessed: false,
+            },
             source: source.clone(),
-            name,
-            format,
-            guessed: false,
             encoding,
             bytes,
             part: Part::Whole,
@@ -173,11 +168,9 @@ impl Planned {
             Source::Stdin => {
                 let bytes = stdin.and_then(|stdin| stdin.bytes);
                 let format_or = format.unwrap_or(InputFormat::Text);
-                let plan = plan(STDIN.to_owned(), format_or, None, bytes);
-                return Ok(Self {
-                    guessed: format.is_none(),
-                    ..plan
-                });
+                let mut plan = plan(STDIN.to_owned(), format_or, None, bytes);
+                plan.facts.guessed = format.is_none();
+                return Ok(plan);
             }
             Source::Object(Readable { name, bytes }) => {
                 let (ending, encoding) = format::by_ending(Path::new(name));
@@ -224,11 +217,12 @@ impl Planned {
 
     /// Refuses a table that is compressed as a whole.
     fn checked(self) -> Result<Self> {
-        if self.format.is_table() && self.encoding.is_some() {
+        if self.facts.format.is_table() && self.encoding.is_some() {
             return Err(self
+                .facts
                 .usage(format!(
                     "it is compressed as a whole, but {} is read in parts",
-                    self.format
+                    self.facts.format
                 ))
                 .with_remedy("decompress it first, it compresses its columns itself"));
         }
@@ -267,62 +261,11 @@ impl Planned {
         Ok(Box::new(ahead))
     }
 
-    /// The error for an option that this source cannot serve.
-    pub(crate) fn usage(&self, cause: impl Into<Cause>) -> Error {
-        let cause = cause.into();
-        Error::usage(cause.map(|reason| format!("{}: {reason}", self.name)))
-    }
-
-    /// It has no such field, but others.
-    pub(crate) fn missing<'n>(
-        &self,
-        option: Setting,
-        name: &str,
-        fields: impl Iterator<Item = &'n str>,
-    ) -> Error {
-        let (what, whose) = match self.format {
-            format if format.is_table() || format.has_header() => ("column", "the columns are"),
-            _ => ("field", "the first record has"),
-        };
-        let fields: Vec<_> = fields.collect();
-        if self.format == InputFormat::Jsonl
-            && ["custom_id", "body"]
-                .iter()
-                .all(|name| fields.contains(name))
-        {
-            return self
-                .usage("it is a batch file of OpenAI's API, whose texts are in `body.input`")
-                .with_remedy(format!("say `{INPUT_FORMAT} {}`", InputFormat::OpenAiBatch));
-        }
-        let mut like = None;
-        let mut names: Vec<_> = fields
-            .into_iter()
-            .inspect(|field| {
-                if like.is_none() && field.to_lowercase() == name.to_lowercase() {
-                    like = Some(format!("`{option} {}`", json::excerpt(field)));
-                }
-            })
-            .map(|name| format!("`{}`", json::excerpt(name)))
-            .collect();
-        let more = names.len().saturating_sub(LISTED);
-        names.truncate(LISTED);
-        let there = match (names.is_empty(), more) {
-            (true, _) => "the input has none".to_owned(),
-            (false, 0) => format!("{whose} {}", names.join(", ")),
-            (false, more) => format!("{whose} {} and {more} more", names.join(", ")),
-        };
-        let name = json::excerpt(name);
-        self.usage(format!("no {what} is called `{name}`; {there}"))
-            .with_remedy(match like {
-                Some(like) => format!("upper and lower case differ: {like}"),
-                None => format!("name one of them with `{option}`"),
-            })
-    }
-
     /// Whether it can only be read from its beginning: it is compressed, has a header, or is one record or array.
     pub(crate) fn is_whole(&self) -> bool {
-        let is_rewritten = self.format == InputFormat::File || self.format.is_rewritten();
-        self.encoding.is_some() || self.format.has_header() || is_rewritten
+        let is_rewritten =
+            self.facts.format == InputFormat::File || self.facts.format.is_rewritten();
+        self.encoding.is_some() || self.facts.format.has_header() || is_rewritten
     }
 
     /// Whether it is a pipe, a device, or another source of unknown size.
@@ -335,7 +278,7 @@ impl Planned {
         if let Some((lines, Seek::Byte { byte })) = self.start
             && let Some(bytes) = self.bytes()
         {
-            let failed = |error| Error::io("read", &self.name, error);
+            let failed = |error| Error::io("read", &self.facts.name, error);
             let reader = bytes.reader_from(byte).map_err(failed)?;
             let rest = self.bytes.map(|bytes| bytes.saturating_sub(byte));
             let counted = CountedSource::new(reader, rest);
@@ -358,11 +301,11 @@ impl Planned {
             encoding,
             consumed,
         } = decoded;
-        let reader: Box<dyn Read + Send> = match self.format {
-            InputFormat::Json => Box::new(ElementLines::new(reader, &self.name)),
-            InputFormat::OpenAiBatch => Box::new(BatchLines::new(reader, &self.name)),
+        let reader: Box<dyn Read + Send> = match self.facts.format {
+            InputFormat::Json => Box::new(ElementLines::new(reader, &self.facts.name)),
+            InputFormat::OpenAiBatch => Box::new(BatchLines::new(reader, &self.facts.name)),
             InputFormat::File => {
-                let path = Path::new(&self.name);
+                let path = Path::new(&self.facts.name);
                 let (mut start, mut reader) = (Vec::new(), reader);
                 // Only a name that says nothing leaves it to the content, as that of standard input does.
                 if !format::is_document(path) {
@@ -387,32 +330,33 @@ impl Planned {
                 _ => lines.of_compressed(Arc::clone(&consumed)),
             },
             encoding,
-            is_rewritten: self.format.is_rewritten(),
+            is_rewritten: self.facts.format.is_rewritten(),
             compressed: consumed,
         };
-        match opened.lines.begin() {
+        match opened.lines.begin(format::may_begin) {
             Ok(TextStart::Utf8) => {
                 let ahead = opened.lines.ahead();
-                if let Some(cause) = format::foreign(ahead, Path::new(&self.name))
+                if let Some(cause) = format::foreign(ahead, Path::new(&self.facts.name))
                     .or_else(|| self.lfs_pointer(ahead))
                 {
-                    return Err(Error::input(Place::file(&self.name), cause));
+                    return Err(Error::input(Place::file(&self.facts.name), cause));
                 }
                 self.skip(&mut opened)?;
                 Ok(opened)
             }
             // A document is one record, which is rejected as such.
-            Ok(TextStart::Utf16(_)) if self.format == InputFormat::File => Ok(opened),
-            Ok(TextStart::Utf16(name)) => {
-                Err(Error::input(Place::file(&self.name), is_utf16("is", name)))
-            }
+            Ok(TextStart::Utf16(_)) if self.facts.format == InputFormat::File => Ok(opened),
+            Ok(TextStart::Utf16(name)) => Err(Error::input(
+                Place::file(&self.facts.name),
+                is_utf16("is", name),
+            )),
             Err(error) => Err(self.failed(&opened, error)),
         }
     }
 
     /// What it is if it is a pointer of Git LFS: no JSON begins as one, and text is one only as a whole.
     fn lfs_pointer(&self, ahead: &[u8]) -> Option<Cause> {
-        if self.format.is_json() {
+        if self.facts.format.is_json() {
             return small_file::lfs_pointer(ahead);
         }
         let is_whole = self.bytes == Some(ahead.len() as u64);
@@ -421,7 +365,7 @@ impl Planned {
 
     /// The reader of its lines; a document is one.
     fn lines(&self, reader: LineReader) -> LineReader {
-        match self.format {
+        match self.facts.format {
             InputFormat::File => reader.whole(),
             _ => reader,
         }
@@ -435,10 +379,12 @@ impl Planned {
             Part::Whole | Part::Rows { .. } => 0,
         };
         if byte > 0 && opened.encoding != SourceCompression::Plain {
-            return Err(self.usage("a compressed input cannot be read in parts"));
+            return Err(self
+                .facts
+                .usage("a compressed input cannot be read in parts"));
         }
         while opened.lines.number() < lines || opened.lines.offset() < byte {
-            match opened.lines.next() {
+            match opened.lines.next_line() {
                 Ok(Some(_)) => {}
                 Ok(None) => break,
                 Err(error) => return Err(self.failed(opened, error)),
@@ -447,26 +393,27 @@ impl Planned {
         Ok(())
     }
 
-    /// Checks that a line is not all lines of a file of an old Mac.
-    ///
-    /// # Errors
-    /// If it is.
-    pub(crate) fn check_ends(&self, line: &Line<'_>) -> Result<()> {
-        // An array may have any space between its elements.
-        match self.format != InputFormat::Json && line.has_old_ends() {
-            true => Err(Error::input(
-                Place::file(&self.name),
-                "its lines end with carriage returns alone, as those of old Macs: it would be one record",
-            )
-            .with_remedy("convert it first: `tr '\\r' '\\n'`")),
-            false => Ok(()),
-        }
-    }
-
     /// The error of a source that cannot be read on.
     pub(crate) fn failed(&self, opened: &OpenSource, error: io::Error) -> Error {
         let reason = compression::explain(opened.encoding, &error);
         self.error(reason, opened.lines.number(), error)
+    }
+
+    /// The error of a source whose records cannot be read on.
+    pub(crate) fn faulty(&self, opened: &OpenSource, fault: ReadFault) -> Error {
+        match fault {
+            ReadFault::Source(error) => self.failed(opened, error),
+            ReadFault::Content(error) => error,
+        }
+    }
+
+    /// Reads once, for a line that is not all here yet.
+    ///
+    /// # Errors
+    /// If the source cannot be read.
+    pub(crate) fn read_on(&self, opened: &mut OpenSource) -> Result<()> {
+        let read = opened.lines.read_on();
+        read.map_err(|error| self.failed(opened, error))
     }
 
     fn error(&self, cause: Option<Cause>, line: u64, error: io::Error) -> Error {
@@ -475,8 +422,8 @@ impl Planned {
             return own;
         }
         let place = match line {
-            0 => Place::file(&self.name),
-            line => Place::file(&self.name).line(line),
+            0 => Place::file(&self.facts.name),
+            line => Place::file(&self.facts.name).line(line),
         };
         match cause {
             // A pipe that breaks on the way in is not a closed output.

@@ -3,14 +3,12 @@
 use std::io;
 use std::ops::Range;
 
-use half::f16;
-use half::slice::HalfFloatSliceExt;
-
 use super::failed;
-use super::rows::{ChosenRows, TakeRow, runs};
-use crate::writing::quantize::Dtype;
+use super::rows::{ChosenRows, runs};
 use embedctl_common::error::Result;
-use embedctl_common::vectors::RowVector;
+use embedctl_records::numbers::{hand_rows, widen};
+use embedctl_records::quantize::Dtype;
+use embedctl_records::vectors::TakeRow;
 use embedctl_storage::Readable;
 
 /// Rows of a run that are read at a time.
@@ -84,41 +82,10 @@ impl ChosenRows for MatrixRows {
                 let end = run.end.min(run.start + ROWS_AT_A_TIME);
                 Self::read(self, run.start..end, &mut room, &mut values)?;
                 run.start = end;
-                for row in values.chunks_exact(self.width) {
-                    take(done, RowVector::of_vector(row).into());
-                    done += 1;
-                }
+                hand_rows(&values, self.width, done, take);
+                done += values.len() / self.width.max(1);
             }
         }
         Ok(())
-    }
-}
-
-/// Appends elements of a file as float32.
-pub(crate) fn widen(dtype: Dtype, bytes: &[u8], values: &mut Vec<f32>) {
-    match dtype {
-        Dtype::F16 => append_halves(bytes, values),
-        Dtype::Int8 => append(bytes, values, |[one]| f32::from(one.cast_signed())),
-        Dtype::Uint8 => append(bytes, values, |[one]| f32::from(one)),
-        _ => append(bytes, values, f32::from_le_bytes),
-    }
-}
-
-fn append<const N: usize>(bytes: &[u8], values: &mut Vec<f32>, read: impl Fn([u8; N]) -> f32) {
-    let (numbers, _) = bytes.as_chunks::<N>();
-    values.extend(numbers.iter().map(|number| read(*number)));
-}
-
-/// Many at a time, as a processor converts them.
-fn append_halves(bytes: &[u8], values: &mut Vec<f32>) {
-    let mut halves = [f16::ZERO; 64];
-    let (numbers, _) = bytes.as_chunks::<2>();
-    for part in numbers.chunks(halves.len()) {
-        for (half, number) in halves.iter_mut().zip(part) {
-            *half = f16::from_le_bytes(*number);
-        }
-        let before = values.len();
-        values.resize(before + part.len(), 0.0);
-        halves[..part.len()].convert_to_f32_slice(&mut values[before..]);
     }
 }

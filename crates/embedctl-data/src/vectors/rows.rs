@@ -6,10 +6,8 @@ use std::path::Path;
 use super::unreadable;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::EMBEDDING_FIELD;
-use embedctl_common::vectors::{Forms, RowParts};
-
-/// Takes the vectors of a row, with its index among the rows that were asked for.
-pub type TakeRow<'a> = dyn FnMut(usize, RowParts<'_>) + 'a;
+use embedctl_common::vectors::Forms;
+use embedctl_records::vectors::TakeRow;
 
 /// How a format reads vectors by the numbers of their rows.
 pub(crate) trait ChosenRows: Send {

@@ -6,11 +6,11 @@ use std::thread::JoinHandle;
 use crossbeam_channel::{Sender, bounded};
 
 use super::writer::{Finish, VectorWriter};
-use crate::record::Rows;
 use arrow::datatypes::Schema;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::stage::Clock;
 use embedctl_common::threads::{guarded, panic_message, spawn};
+use embedctl_records::record::Rows;
 
 /// Passes rows on to a writer on another thread. It takes the next ones once it has written those before, so that two
 /// windows' rows are there at a time. An error of the writer is that of a later call.
@@ -129,9 +129,9 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::record::{Origin, RowRef, RowVectors};
     use arrow::array::{RecordBatch, StringArray};
     use embedctl_common::threads::locked;
+    use embedctl_records::record::{Origin, RowRef, RowVectors};
 
     /// Remembers the rows that it gets; fails, or panics, at one of them.
     #[derive(Default)]

@@ -5,10 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::quantize::{Dtype, Ranges};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::hash::Hash;
 use embedctl_common::setting::{CALIBRATION, DIMENSIONS, DTYPE};
+use embedctl_records::quantize::{Dtype, Ranges};
 
 /// The ranges of a file's columns.
 #[derive(Debug, Clone)]

@@ -14,14 +14,15 @@ use serde_json::{Map, Value, json};
 use super::forms;
 use super::made::KEY;
 use super::options::{OutputOptions, RunOutput, VectorType};
-use super::quantize::{Dtype, Elements, Ranges};
-use crate::record::Rows;
 use arrow::array::RecordBatch;
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{Schema, SchemaRef};
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::setting::{DTYPE, NORMALIZE};
 use embedctl_common::vectors::{Forms, Numbers, RowForm, VectorKind};
+use embedctl_records::numbers;
+use embedctl_records::quantize::{Dtype, Elements, Ranges};
+use embedctl_records::record::Rows;
 
 /// Key of a provenance that names the columns of vectors, by which they are told from lists that were kept.
 pub(crate) const VECTOR_COLUMNS: &str = "vector_columns";
@@ -205,13 +206,10 @@ impl VectorEncoding {
     /// If a value is beyond what float16 holds: no vector holds infinity.
     pub fn encode(&self, rows: &mut Rows) -> Result<EncodedVectors> {
         let all = taken(rows)?;
-        if self.dtype == Dtype::F16 {
-            let beyond = |value: &&f32| f16::from_f32(**value).is_infinite();
-            for (row, vectors) in all.iter().enumerate() {
-                if let Some(value) = vectors.values().iter().find(beyond) {
-                    return Err(beyond_f16(rows, row, *value));
-                }
-            }
+        if self.dtype == Dtype::F16
+            && let Some((row, value)) = numbers::beyond_f16(&all)
+        {
+            return Err(beyond_f16(rows, row, value));
         }
         let counts = all.counts().map(Iterator::collect);
         let all = all.into_values();
@@ -223,9 +221,8 @@ impl VectorEncoding {
         let columns = self.columns.iter().map(|column| {
             let part = start..start + column.dimensions;
             start = part.end;
-            let of_rows = all.chunks_exact(rows.dimensions.max(1));
-            let values = of_rows.flat_map(|row| &row[part.clone()]).copied();
-            column.elements(values.collect(), self.dtype)
+            let values = numbers::part_of_rows(&all, rows.dimensions, &part);
+            column.elements(values, self.dtype)
         });
         let columns = columns.collect();
         Ok(EncodedVectors { columns, counts })

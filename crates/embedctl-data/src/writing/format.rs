@@ -4,10 +4,10 @@ use std::fmt;
 use std::path::Path;
 
 use super::proof::FILE;
-use super::quantize::Dtype;
 use super::sidecar::{LENGTHS, PROVENANCE, ROWS};
-use crate::reading::format::{ARROW_MAGIC, ARROW_STREAM_START, InputFormat, PARQUET_MAGIC};
 use embedctl_common::vectors::{Forms, VectorKind};
+use embedctl_records::format::{ARROW_MAGIC, ARROW_STREAM_START, InputFormat, PARQUET_MAGIC};
+use embedctl_records::quantize::Dtype;
 
 /// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,12 +5,12 @@ use serde_json::{Map, Value};
 
 use super::format::{OutputFacts, OutputFormat};
 use super::options::{OutputOptions, VectorType};
-use super::quantize::Dtype;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{
     CALIBRATION, DTYPE, OUTPUT_FORMAT, SPARSE_TOKENS, VECTOR_TYPE, VECTORS,
 };
 use embedctl_common::vectors::{Forms, RowForm, VectorKind};
+use embedctl_records::quantize::Dtype;
 
 /// Key of a provenance that says how sparse vectors stand in an output.
 const SPARSE_FORM: &str = "sparse_form";

@@ -1,6 +1,6 @@
 //! Headers of NPY files of version 1.0, as `NumPy` writes them.
 
-use super::quantize::Dtype;
+use embedctl_records::quantize::Dtype;
 
 /// Length of a whole header: a multiple of 64, so that the values are aligned when the file is mapped, and enough for
 /// any number of rows, which is known at the end only.

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use super::calibration::Calibration;
-use super::quantize::Dtype;
 use crate::writing::format::endings;
 pub use crate::writing::format::{Compression, OutputFormat};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::named::named;
 use embedctl_common::setting::{CALIBRATION, DTYPE, OUTPUT, OUTPUT_FORMAT};
+use embedctl_records::quantize::Dtype;
 
 /// Where vectors go.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

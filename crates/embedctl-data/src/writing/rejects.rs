@@ -13,11 +13,11 @@ use super::options::Destination;
 use super::place::OutputPlace;
 use super::run_files::RunFiles;
 use super::target::Target;
-use crate::json_values as json;
-use crate::record::Reject;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::hash::Hash;
 use embedctl_common::setting::REJECTS;
+use embedctl_records::json_values as json;
+use embedctl_records::record::Reject;
 
 /// Writes rejected records beside their final name; they are published with the output
 /// ([`crate::output::Finish::rejects`]). Dropped before, it removes what it wrote.
@@ -145,8 +145,8 @@ fn without_cut_character(raw: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
     use crate::output::{Compression, Finish, Forms, OutputFormat, OutputOptions, create};
-    use crate::record::{Origin, RecordFields};
     use arrow::datatypes::Schema;
+    use embedctl_records::record::{Origin, RecordFields};
     use serde_json::{Value, json};
     use std::fs;
 

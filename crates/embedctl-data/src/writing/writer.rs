@@ -3,10 +3,10 @@
 use super::encoding::VectorEncoding;
 use super::rejects::RejectsWriter;
 use super::target::Target;
-use crate::record::Rows;
 use arrow::datatypes::{Schema, SchemaRef};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::hash::Hash;
+use embedctl_records::record::Rows;
 
 /// The data that a writer needs at the end.
 #[derive(Debug)]

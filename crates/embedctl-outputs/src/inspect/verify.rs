@@ -10,13 +10,16 @@ use crate::cancel::CancelToken;
 use crate::engine::{EngineInfo, Resolved};
 use crate::error::{Error, Place, Result};
 use crate::identity::VectorIdentity;
-use crate::input::{InputOptions, RecordReader, Source, Template};
+use crate::input::{RecordReader, Source};
 use crate::model::ModelOptions;
-use crate::output::{self, ChosenVectors, Dtype, Forms, TemporaryVectors};
+use crate::output::{self, ChosenVectors, Forms, TemporaryVectors};
 use crate::setting::{INPUT, MODEL, TEXT_FIELD, VERIFY};
 use crate::storage::Readable;
 use embedctl_common::vectors::RowParts;
 use embedctl_engine::Embedder;
+use embedctl_records::options::InputOptions;
+use embedctl_records::quantize::Dtype;
+use embedctl_records::template::Template;
 
 /// Where the rows' texts are.
 #[derive(Debug, Clone)]

@@ -10,10 +10,11 @@ use super::begin::window_of;
 use super::scene_tests::{JSONL, JobScene, done, whole};
 use super::storage_tests::TestStorage;
 use super::*;
-use crate::input::{InputOptions, RecordReader, Source};
+use crate::input::{RecordReader, Source};
 use crate::output::{RowForm, VectorKind};
 use crate::progress::Counts;
 use crate::record::{RowVectors, Rows, WindowStart};
+use embedctl_records::options::InputOptions;
 
 #[test]
 fn a_run_survives_the_failure_of_any_one_operation() {

@@ -8,8 +8,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::input::{ListedInput, Part, Share};
+use crate::input::ListedInput;
 use crate::setting::SHARD;
+use embedctl_records::options::{Part, Share};
 
 /// One shard of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

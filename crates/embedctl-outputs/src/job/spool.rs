@@ -13,7 +13,7 @@ use crate::atomic;
 use crate::error::{Error, Place, Result};
 use crate::input::ArrowBatches;
 use crate::output::fault::{io_cause, write_error};
-use crate::output::{Finish, SelfHashed, VectorWriter, column_of, proof, rows_of};
+use crate::output::{Finish, SelfHashed, VectorWriter, column_of, proof};
 use crate::record::{Numbers, Origin, RowRef, RowVectors, Rows};
 use crate::setting::RESUME;
 use crate::stage::Clock;
@@ -26,6 +26,7 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ipc::writer::FileWriter;
+use embedctl_records::vectors::rows_of;
 
 /// Key of the file's metadata that holds its provenance.
 const PROVENANCE: &str = "embedctl";

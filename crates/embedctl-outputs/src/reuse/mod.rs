@@ -17,16 +17,17 @@ use serde_json::Value;
 use self::index::Index;
 use crate::error::{Error, Place, Result};
 use crate::identity::{self, VectorIdentity};
-use crate::input::{InputOptions, RecordReader, Source, Template};
+use crate::input::{RecordReader, Source};
 use crate::job::{Part, State, text_hash};
 use crate::output::proof::Proof;
-use crate::output::{
-    self, ChosenVectors, Dtype, Forms, OutputFormat, OutputOptions, TemporaryVectors,
-};
+use crate::output::{self, ChosenVectors, Forms, OutputFormat, OutputOptions, TemporaryVectors};
 use crate::record::{RowParts, RowVectors, TextHash};
 use crate::setting::{CHUNK_TEXT, KEEP, ON_ERROR, REUSE};
 use crate::storage::{Readable, SharedFolder};
 use embedctl_common::vectors::is_finite;
+use embedctl_records::options::InputOptions;
+use embedctl_records::quantize::Dtype;
+use embedctl_records::template::Template;
 
 /// Bytes of a row at most, where texts are read from the output itself.
 const MAX_ROW_BYTES: usize = 64 << 20;

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use super::keys::RecordKeys;
 use super::labels::LabelColumns;
 use crate::error::{Error, Result};
-use crate::input::HEADING;
 use crate::record::{Origin, RowParts, RowRef, RowVectors, Rows, SourceNames, Texts};
 use crate::setting::KEEP;
 use crate::tokenize::{Span, headings_above};
@@ -20,6 +19,7 @@ use arrow::buffer::NullBuffer;
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;
+use embedctl_records::options::HEADING;
 
 /// Bytes of rows that are put together at a time, about: the columns of a record are repeated for each of its
 /// chunks.

@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::EmbedOptions;
-use crate::input::InputFormat;
 use crate::model::Model;
 use crate::tokenize::ChunkBy;
+use embedctl_records::format::InputFormat;
 use embedctl_rows::ModelConfig;
 
 /// The tokens of the rows that were cut.

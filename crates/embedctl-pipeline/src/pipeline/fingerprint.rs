@@ -5,10 +5,12 @@ use serde_json::{Value, json};
 use super::EmbedOptions;
 use crate::error::Result;
 use crate::identity::VectorIdentity;
-use crate::input::{CsvOptions, InputOptions, LineIds};
 use crate::job::{Fingerprint, INPUT_NAMES, INPUT_SIZES, SourceState};
 use crate::output::{OutputOptions, RunOutput};
 use crate::tokenize::Chunking;
+use embedctl_records::csv_options::CsvOptions;
+use embedctl_records::fields::LineIds;
+use embedctl_records::options::InputOptions;
 
 /// Key of the ids: their field, their type, and whether JSON decides it.
 const ID: &str = "id";

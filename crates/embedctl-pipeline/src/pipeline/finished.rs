@@ -9,7 +9,7 @@ use crate::cancel::CancelToken;
 use crate::engine::{EngineInfo, Resolved};
 use crate::error::{Error, Place, Result};
 use crate::identity::{self, Computation, VectorIdentity};
-use crate::input::{InputOptions, Source};
+use crate::input::Source;
 use crate::job::{
     Fingerprint, INPUT_SIZES, Job, JobReader, Manifest, ShardEnd, State, clear_parts,
 };
@@ -20,6 +20,7 @@ use crate::record::WindowStart;
 use crate::remedies;
 use crate::setting::{FORCE, OUTPUT, RESUME};
 use crate::storage::Readable;
+use embedctl_records::options::InputOptions;
 
 /// A complete output: nothing is left to do.
 #[derive(Debug)]

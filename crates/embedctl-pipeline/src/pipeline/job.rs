@@ -10,7 +10,7 @@ use super::sink::{EarlierRuns, ProvenanceBuilder, RowSink, SettledPortion};
 use super::source::{InputEnd, input_range, range, shares, source_states, with_inputs};
 use crate::error::{Error, Place, Result};
 use crate::identity;
-use crate::input::{InputOptions, RecordReader, Source};
+use crate::input::{RecordReader, Source};
 use crate::job::{
     Create, EmbeddedWindow, Fingerprint, INPUT_SIZES, Job, JobFacts, JobReader, LockedJob, Parts,
     Point, ShardRange, SourceState, Spool, SpoolReader, clear_unbegun, point_inside, remove_parts,
@@ -26,6 +26,7 @@ use crate::rejects;
 use crate::setting::{FAIL_ON_EMPTY, FORCE, SHARD};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::SchemaRef;
+use embedctl_records::options::InputOptions;
 
 /// The parts of a job.
 pub(super) struct JobSink {

@@ -6,7 +6,7 @@ use sha1::{Digest, Sha1};
 
 use crate::record::{Origin, SourceNames};
 use arrow::array::ArrayRef;
-use embedctl_data::IdTexts;
+use embedctl_records::value_text::IdTexts;
 
 /// The namespace of URLs (RFC 9562): Python's `uuid.NAMESPACE_URL`.
 const NAMESPACE_URL: u128 = 0x6ba7b811_9dad_11d1_80b4_00c04fd430c8;

@@ -15,7 +15,6 @@ use super::{OnError, Summary};
 use crate::engine::halving::Finished;
 use crate::engine::row_worker::not_finite_empty;
 use crate::error::{Cause, Error, Place, Result};
-use crate::input::InputOptions;
 use crate::model::Model;
 use crate::output::{OutputFormat, without_refused};
 use crate::pool::{Pooler, is_finite};
@@ -25,6 +24,7 @@ use crate::setting::FAIL_ON_EMPTY;
 use crate::stage::Clocks;
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::Schema;
+use embedctl_records::options::InputOptions;
 
 /// The id of a record that was read whole, unless it is the number of its line, which stands beside it.
 fn id_of(reject: &Reject, input: &InputOptions) -> Option<String> {

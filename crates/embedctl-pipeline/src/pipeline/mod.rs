@@ -57,16 +57,18 @@ pub(crate) use self::reuse::EarlierVectors;
 use crate::cancel::CancelToken;
 use crate::engine::{EngineInfo, LoadedModel, Resolved};
 use crate::error::Result;
-use crate::input::{
-    HEADING, InputFormat, InputOptions, Keep, RecordReader, Source, implied_format,
-};
+use crate::input::{RecordReader, Source, implied_format};
 use crate::job::{JobOptions, folder_format};
 use crate::model::Model;
 use crate::named::named;
-use crate::output::{Dtype, Forms, OutputFormat, OutputOptions, RunFiles, RunOutput};
+use crate::output::{Forms, OutputFormat, OutputOptions, RunFiles, RunOutput};
 use crate::progress::{Counts, Progress};
 use crate::stage::StageTimes;
 use crate::tokenize::{ChunkBy, Chunking};
+use embedctl_records::fields::Keep;
+use embedctl_records::format::InputFormat;
+use embedctl_records::options::{HEADING, InputOptions};
+use embedctl_records::quantize::Dtype;
 use embedctl_rows::Dimensions;
 use embedctl_rows::score::ScoreKind;
 

@@ -8,7 +8,7 @@ use super::{EmbedOptions, fingerprint};
 use crate::engine::Resolved;
 use crate::error::{Error, Result};
 use crate::identity::VectorIdentity;
-use crate::input::{InputFormat, InputOptions, LineIds, Source};
+use crate::input::Source;
 use crate::job::{Fingerprint, Job, SourceState, folder_format, is_inside};
 use crate::model::{Model, ModelOptions};
 use crate::output::{
@@ -22,6 +22,9 @@ use crate::setting::{
 };
 use crate::storage::Location;
 use arrow::datatypes::Schema;
+use embedctl_records::fields::LineIds;
+use embedctl_records::format::InputFormat;
+use embedctl_records::options::InputOptions;
 
 /// The resolved options of a run.
 #[derive(Debug, Clone)]

@@ -7,10 +7,7 @@ use crossbeam_channel::{Receiver, bounded};
 
 use super::EmbedOptions;
 use crate::error::{Error, Result};
-use crate::input::{
-    DEFAULT_WINDOW_ROWS, InputOptions, InputRange, Keep, ListedInput, RecordReader, Source,
-    WrittenSignal,
-};
+use crate::input::{ListedInput, RecordReader, Source, WrittenSignal};
 use crate::job::{self, Job, JobReader, Point, Shard, ShardRange, SourceState};
 use crate::position::Position;
 use crate::record::{SourceNames, Window, WindowStart};
@@ -18,6 +15,8 @@ use crate::setting::KEEP;
 use crate::stage::Clocks;
 use crate::threads::{guarded, spawn};
 use arrow::datatypes::SchemaRef;
+use embedctl_records::fields::Keep;
+use embedctl_records::options::{DEFAULT_WINDOW_ROWS, InputOptions, InputRange};
 
 /// What is handed on from thread to thread, in input order.
 #[allow(clippy::large_enum_variant)] // windows, as a rule

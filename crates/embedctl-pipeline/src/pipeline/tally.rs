@@ -2,10 +2,10 @@
 
 use super::CutTokens;
 use crate::error::Place;
-use crate::input::InputOptions;
 use crate::record::{Origin, RowParts, SourceNames, Texts, Window};
 use crate::setting::ID_FIELD;
 use arrow::array::Array;
+use embedctl_records::options::InputOptions;
 
 /// Counts over the windows that were read.
 #[derive(Debug, Default)]

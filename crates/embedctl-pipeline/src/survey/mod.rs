@@ -18,11 +18,12 @@ use self::size::SizeProbe;
 use crate::cancel::CancelToken;
 use crate::engine::{EngineInfo, LoadedModel};
 use crate::error::{Error, Result};
-use crate::input::{InputOptions, RecordReader};
+use crate::input::RecordReader;
 use crate::pipeline::{CutRemedy, CutTokens, RunPlan};
 use crate::record::{RowVectors, Texts};
 use crate::threads::usable_cores;
 use embedctl_engine::Embedder;
+use embedctl_records::options::InputOptions;
 use embedctl_rows::Dimensions;
 
 /// How long the measurement lasts, once it has begun.

@@ -5,6 +5,7 @@
 
 use ahash::HashMap;
 use embedctl_common::vectors::{Numbers, RowVector};
+use embedctl_records::quantize::Ranges;
 use serde::Serialize;
 
 use super::agreement::{Cosines, NeighbourAgreement, cosines};
@@ -15,7 +16,6 @@ use super::matching::{TextAgreement, sampled};
 use super::nearest::{TakeStored, nearest};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
-use crate::output::Ranges;
 use crate::setting::VECTORS;
 
 /// What is compared, and how much of it.

@@ -13,10 +13,11 @@ use crate::cancel::CancelToken;
 use crate::error::{Error, Place, Result};
 use crate::identity::VectorIdentity;
 use crate::model::VectorKind;
-use crate::output::{self, ChosenVectors, Dtype, Forms, MatrixRows, RowForm, TemporaryVectors};
+use crate::output::{self, ChosenVectors, Forms, MatrixRows, RowForm, TemporaryVectors};
 use crate::record::{Numbers, RowVector};
 use crate::setting::{DTYPE, SPARSE_TOKENS, VECTORS};
 use crate::storage::{Location, Storage};
+use embedctl_records::quantize::Dtype;
 
 /// Rows of maps that are read at a time.
 const MAPS_AT_A_TIME: u64 = 1024;

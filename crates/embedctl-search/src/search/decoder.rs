@@ -1,6 +1,7 @@
 //! Stored components as numbers that a query's can be compared with.
 
-use crate::output::{Dtype, RecordedKind};
+use crate::output::RecordedKind;
+use embedctl_records::quantize::Dtype;
 
 /// How the components of a column become numbers.
 #[derive(Debug, Clone)]

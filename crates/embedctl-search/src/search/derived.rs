@@ -4,10 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use embedctl_common::vectors::Numbers;
+use embedctl_records::quantize::{Dtype, Ranges};
 
 use super::decoder::Decoder;
 use crate::error::{Error, Result};
-use crate::output::{Dtype, Ranges};
 
 /// A form: its width, where vectors are cut, and its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use embedctl_common::vectors::{NearestRows, Neighbour, Numbers, RowVector};
+use embedctl_records::quantize::Dtype;
 
 use super::decoder::Decoder;
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
-use crate::output::{Dtype, MatrixRows};
+use crate::output::MatrixRows;
 use crate::threads::{panic_message, spawn_scoped, usable_cores};
 
 /// Numbers of rows that are handed to a thread at a time.

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
-use embedctl_data::IdTexts;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -12,10 +11,13 @@ use super::corpus::Corpus;
 use super::files::CorpusFile;
 use super::wanted_lines::{WantedLines, WantedRows};
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::input::{IdType, InputOptions, InputRange, Keep, Part, RecordReader, Share, Source};
+use crate::input::{RecordReader, Source};
 use crate::output::{self, OutputFormat, ROWS, RowTextFile, RowTexts};
 use crate::record::{Origin, RecordFields, Window};
 use crate::storage::Readable;
+use embedctl_records::fields::{IdType, Keep};
+use embedctl_records::options::{InputOptions, InputRange, Part, Share};
+use embedctl_records::value_text::IdTexts;
 
 /// Bytes of a row at most.
 const MAX_ROW_BYTES: usize = 64 << 20;

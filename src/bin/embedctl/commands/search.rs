@@ -387,7 +387,7 @@ pub(super) fn queries(
                 reject.cause.reason
             )));
         }
-        let own = embedctl_data::IdTexts::of(window.columns.column(0).as_ref());
+        let own = embedctl_records::value_text::IdTexts::of(window.columns.column(0).as_ref());
         for (number, (text, origin)) in window.texts.iter().zip(window.origins()).enumerate() {
             let id = own.as_ref().and_then(|ids| ids.get(number));
             ids.push(id.unwrap_or_else(|| origin.line.to_string()));

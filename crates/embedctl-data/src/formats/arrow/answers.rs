@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::record::Rows;
 use crate::writing::encoding::BatchBuilder;
 use crate::writing::encoding::VectorEncoding;
 use crate::writing::fault::encoding_error;
@@ -17,6 +16,7 @@ use arrow::error::ArrowError;
 use arrow::ipc::writer::StreamWriter;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::EMBEDDING_FIELD;
+use embedctl_records::record::Rows;
 
 /// A batch is a head of some hundred bytes and buffers, which go past this one.
 const BUFFER: usize = 64 << 10;

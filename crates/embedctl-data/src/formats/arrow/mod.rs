@@ -17,16 +17,16 @@ pub use footer::ArrowBatches;
 use super::input::InputSpec;
 use super::output::{OutputSpec, WriterParts};
 use crate::formats::reader::Reader;
-use crate::reading::options::InputOptions;
 use crate::reading::source::{Planned, SourceOpener};
-use crate::reading::window::OpenWindow;
-use crate::vectors::columns::places;
-use crate::vectors::{RecordedColumns, TakeBatch, TakeVector};
+use crate::vectors::TakeBatch;
 use crate::writing::made;
 use crate::writing::writer::VectorWriter;
 use arrow::datatypes::{FieldRef, SchemaRef};
 use embedctl_common::error::Result;
 use embedctl_common::vectors::Forms;
+use embedctl_records::options::InputOptions;
+use embedctl_records::vectors::{RecordedColumns, TakeVector, places};
+use embedctl_records::window::OpenWindow;
 use embedctl_storage::Readable;
 
 /// The format of records: a file or a stream, told apart by the first bytes.

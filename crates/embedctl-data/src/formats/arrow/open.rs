@@ -9,14 +9,15 @@ use crate::formats::columnar::open::{START, damaged, index, not_of_format, part,
 use crate::formats::columnar::table::RequestedColumns;
 use crate::formats::columnar::{Batches, TableReader};
 use crate::formats::reader::Reader;
-use crate::position::Seek;
 use crate::reading::compression::CountedSource;
-use crate::reading::format::{ARROW_MAGIC as MAGIC, LFS_START, PARQUET_MAGIC};
-use crate::reading::options::{InputOptions, Part};
+use crate::reading::format::LFS_START;
 use crate::reading::source::{Planned, SourceOpener};
-use crate::reading::window::OpenWindow;
 use embedctl_common::error::Result;
 use embedctl_common::setting::INPUT_FORMAT;
+use embedctl_records::format::{ARROW_MAGIC as MAGIC, PARQUET_MAGIC};
+use embedctl_records::options::{InputOptions, Part};
+use embedctl_records::position::Seek;
+use embedctl_records::window::OpenWindow;
 use embedctl_storage::Bytes;
 
 const FEATHER_1: &[u8] = b"FEA1";
@@ -93,7 +94,9 @@ fn opened(
         return Ok(Some((Box::new(file), table, rows, 0)));
     }
     if source.part != Part::Whole {
-        return Err(source.usage("an Arrow stream cannot be read in parts"));
+        return Err(source
+            .facts
+            .usage("an Arrow stream cannot be read in parts"));
     }
     let mut stream = CountedSource::new(source.stream(opener)?, source.bytes);
     let mut next = |length: usize| {

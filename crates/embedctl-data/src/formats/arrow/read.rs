@@ -9,13 +9,13 @@ use super::footer::{Footer, batch, rows};
 use crate::formats::columnar::open::{footer, guarded};
 use crate::formats::columnar::table::RequestedColumns;
 use crate::formats::columnar::{Batches, at_most, entered};
-use crate::position::Seek;
 use crate::reading::source::Planned;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::ipc::reader::{FileDecoder, StreamReader};
 use embedctl_common::error::Result;
 use embedctl_common::threads::locked;
+use embedctl_records::position::Seek;
 use embedctl_storage::Bytes;
 
 /// So many columns are always chosen one by one.

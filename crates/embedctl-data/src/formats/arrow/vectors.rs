@@ -7,10 +7,10 @@ use arrow::ipc::reader::StreamReader;
 
 use super::claims::CheckedMessages;
 use super::footer::{ArrowBatches, Footer};
-use crate::vectors::columns::{of_batch, vectors_in};
-use crate::vectors::{RecordedColumns, TakeBatch, TakeVector, failed, guarded, in_order};
+use crate::vectors::{TakeBatch, failed, guarded, in_order};
 use crate::writing::made::{KEY, decoded};
 use embedctl_common::error::Result;
+use embedctl_records::vectors::{RecordedColumns, TakeVector, of_batch, vectors_in};
 use embedctl_storage::Readable;
 
 pub(super) fn of_file(

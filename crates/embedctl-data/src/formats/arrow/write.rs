@@ -9,8 +9,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::formats::output::WriterParts;
-use crate::record::Rows;
-use crate::retype;
 use crate::writing::encoding::BatchBuilder;
 use crate::writing::fault::encoding_error;
 use crate::writing::format::OutputFormat;
@@ -24,6 +22,8 @@ use arrow::error::ArrowError;
 use arrow::ipc::writer::{FileWriter, StreamWriter};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::threads::caught;
+use embedctl_records::record::Rows;
+use embedctl_records::retype;
 
 /// A batch is a head of some hundred bytes and buffers, which go past this one.
 const BUFFER: usize = 64 << 10;

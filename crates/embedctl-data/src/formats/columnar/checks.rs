@@ -1,14 +1,14 @@
 //! Checks that the columns of a table have types that their use allows.
 
 use super::select::{ColumnNames, TableColumn, find};
-use crate::reading::fields::{IdType, KeepType};
-use crate::reading::fit::takes;
-use crate::reading::options::InputOptions;
 use crate::reading::source::Planned;
-use crate::reading::texts::is_text;
 use arrow::datatypes::{DataType, SchemaRef};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{ID_FIELD, ID_TYPE, KEEP, Setting, TEXT_FIELD};
+use embedctl_records::fields::{IdType, KeepType};
+use embedctl_records::fit::takes;
+use embedctl_records::options::InputOptions;
+use embedctl_records::texts::is_text;
 
 /// The column that is a text, or a field of one.
 ///
@@ -34,6 +34,7 @@ pub(super) fn text_column(
         return Ok(column);
     }
     Err(source
+        .facts
         .usage(format!(
             "the column `{name}` has the type {kind}, but texts are strings"
         ))
@@ -89,6 +90,7 @@ pub(super) fn check_id(
         ),
     };
     Err(source
+        .facts
         .usage(format!("the id `{name}` has the type {kind}, but {takes}"))
         .with_remedy(remedy))
 }
@@ -110,6 +112,7 @@ pub(super) fn check_once(source: &Planned, names: &ColumnNames<'_>, name: &str) 
         return Ok(());
     }
     Err(source
+        .facts
         .usage(format!("there are several columns called `{name}`"))
         .with_remedy("rename all but one of them"))
 }
@@ -117,7 +120,7 @@ pub(super) fn check_once(source: &Planned, names: &ColumnNames<'_>, name: &str) 
 /// The error for a column that is not there.
 pub(super) fn missing(source: &Planned, schema: &SchemaRef, option: Setting, name: &str) -> Error {
     let names = schema.fields().iter().map(|field| field.name().as_str());
-    source.missing(option, name, names)
+    source.facts.missing(option, name, names)
 }
 
 /// The columns that could hold texts, for messages.

@@ -14,17 +14,18 @@ pub(crate) mod table;
 use std::sync::Arc;
 
 use self::table::{Prepared, RequestedColumns};
-use crate::formats::parse::Parser;
-use crate::formats::reader::{FillEnd, Reader};
-use crate::position::Seek;
-use crate::reading::columns::InputColumns;
+use crate::formats::reader::Reader;
 use crate::reading::pace::WindowPacing;
 use crate::reading::source::Planned;
-use crate::reading::window::{OpenWindow, Piece};
-use crate::record::Origin;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use embedctl_common::error::Result;
+use embedctl_records::columns::InputColumns;
+use embedctl_records::lines::Filled;
+use embedctl_records::parse::Parser;
+use embedctl_records::position::Seek;
+use embedctl_records::record::Origin;
+use embedctl_records::window::{OpenWindow, Piece};
 
 /// Record batches of one source, in order.
 pub(crate) trait Batches: Send {
@@ -69,18 +70,18 @@ impl Reader for TableReader {
         _: &mut Parser,
         filling: &mut OpenWindow,
         pace: &mut WindowPacing,
-    ) -> Result<FillEnd> {
+    ) -> Result<Filled> {
         while !filling.is_full() {
             let Some((batch, row, seek)) = &mut self.pending else {
                 if !filling.is_empty() && pace.pauses(false) {
-                    break;
+                    return Ok(Filled::Waits);
                 }
                 let next = match self.rest.take() {
                     None => self.batches.next()?,
                     rest => rest,
                 };
                 match next {
-                    None => return Ok(FillEnd::End),
+                    None => return Ok(Filled::End),
                     Some((mut batch, seek)) => {
                         let rows = self.table.fitting(&batch)?;
                         if rows < batch.num_rows() && !self.is_window_per_batch {
@@ -114,7 +115,7 @@ impl Reader for TableReader {
                 self.pending = None;
             }
         }
-        Ok(FillEnd::Window)
+        Ok(Filled::Full)
     }
 
     fn consumed(&self) -> u64 {
@@ -179,7 +180,7 @@ fn piece<'a>(
     before: u64,
 ) -> Result<Piece<'a>> {
     let origin = Origin {
-        source: source.index,
+        source: source.facts.index,
         line: before + 1,
         offset: before,
     };

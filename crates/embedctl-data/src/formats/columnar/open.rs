@@ -7,12 +7,12 @@ use std::sync::Arc;
 use super::table::RequestedColumns;
 use super::{Batches, TableReader};
 use crate::reading::compression::{SourceCompression, explain};
-use crate::reading::options::{InputOptions, Part};
 use crate::reading::source::Planned;
 use embedctl_common::error::{Cause, Error, Place, Result, io_errors};
 use embedctl_common::setting::INPUT_FORMAT;
 use embedctl_common::small_file;
 use embedctl_common::threads::caught;
+use embedctl_records::options::{InputOptions, Part};
 use embedctl_storage::no_fault_of_data;
 
 impl TableReader {
@@ -63,7 +63,7 @@ fn skip_rows(reader: &mut TableReader, mut skip: u64) -> Result<()> {
 }
 
 pub(crate) fn wrong(source: &Planned, reason: &str, remedy: &str) -> Error {
-    Error::input(Place::file(&source.name), reason).with_remedy(remedy)
+    Error::input(Place::file(&source.facts.name), reason).with_remedy(remedy)
 }
 
 /// The same for a file that is not of its format, `what`, and begins with `start`: a pointer of Git LFS, or something else.
@@ -71,7 +71,7 @@ pub(crate) fn not_of_format(source: &Planned, what: &str, start: &[u8]) -> Error
     let cause = small_file::lfs_pointer(start).unwrap_or_else(|| {
         Cause::of(format!("is {what}")).with(format!("name the format with `{INPUT_FORMAT}`"))
     });
-    Error::input(Place::file(&source.name), cause)
+    Error::input(Place::file(&source.facts.name), cause)
 }
 
 /// The result of `decode` at `spot`. Decoders panic over some damage, which is reported as an error of the data.
@@ -100,13 +100,13 @@ pub(crate) fn damaged(
     (what, rows): Spot<'_>,
     error: impl StdError + Send + Sync + 'static,
 ) -> Error {
-    let error = match no_fault_of_data(&source.name, error) {
+    let error = match no_fault_of_data(&source.facts.name, error) {
         Ok(refused) => return refused,
         Err(error) => error,
     };
     let place = match rows {
-        0 => Place::file(&source.name),
-        rows => Place::file(&source.name).line(rows),
+        0 => Place::file(&source.facts.name),
+        rows => Place::file(&source.facts.name).line(rows),
     };
     // A source that became shorter during the run.
     if let Some(cut) = io_errors(&error).find_map(|error| explain(SourceCompression::Plain, error))

@@ -7,22 +7,21 @@ use std::sync::Arc;
 use super::checks::{check_id, check_once, missing, text_column};
 use super::select::{ColumnNames, TableColumn, find};
 use super::sizes::RowSizes;
-use crate::formats::fault::{no_text, too_long};
-use crate::json_values::add_value;
-use crate::reading::columns::{InputColumns, is_json};
-use crate::reading::fit::{fit, misfits, not_json, rounded};
-use crate::reading::json;
-use crate::reading::options::InputOptions;
 use crate::reading::source::Planned;
-use crate::reading::texts::{string, strings};
-use crate::reading::unsound;
-use crate::record::{Origin, RecordFields};
-use crate::retype::exact_cast;
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, StringViewArray, new_null_array};
 use arrow::compute::nullif;
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{ID_FIELD, ID_TYPE, KEEP};
+use embedctl_records::columns::{InputColumns, is_json};
+use embedctl_records::fault::{no_text, too_long};
+use embedctl_records::fit::{fit, misfits, not_json, rounded};
+use embedctl_records::json_values::add_value;
+use embedctl_records::options::InputOptions;
+use embedctl_records::record::{Origin, RecordFields};
+use embedctl_records::retype::exact_cast;
+use embedctl_records::texts::{string, strings};
+use embedctl_records::{json, unsound};
 
 /// Bytes of rows that are prepared together although they take less memory: 64 MiB of values are no danger.
 const TOGETHER: usize = 64 << 20;
@@ -118,7 +117,7 @@ impl RequestedColumns {
         let fields = schema.fields().iter().map(|field| field.name().as_str());
         columns
             .expand(fields, warnings)
-            .map_err(|cause| source.usage(cause))?;
+            .map_err(|cause| source.facts.usage(cause))?;
         for name in columns.names() {
             let found = find(&names, name);
             if found.is_none() {
@@ -127,7 +126,7 @@ impl RequestedColumns {
                 }
                 warnings.push(format!(
                     "{}: there is no column `{name}`, so it is null in its rows",
-                    source.name
+                    source.facts.name
                 ));
             }
             check_once(source, &names, name)?;
@@ -139,7 +138,7 @@ impl RequestedColumns {
         let id = self.id.as_ref().map(|id| &id.field);
         columns
             .adopt(id, &fields)
-            .map_err(|cause| source.usage(cause))
+            .map_err(|cause| source.facts.usage(cause))
     }
 
     /// The columns to be read, by their paths.
@@ -255,7 +254,7 @@ impl RequestedColumns {
                 let own = column.values(batch, &held)?;
                 let clashes = columns
                     .of_places()
-                    .clashes(index, self.source.index, &own)?;
+                    .clashes(index, self.source.facts.index, &own)?;
                 for (row, cause) in clashes {
                     causes.entry(row).or_insert(cause);
                 }

@@ -3,23 +3,18 @@
 //! Arrow's reader of JSON is not used for records: it stops at a bad line, where a record is to be rejected with its line and kept as
 //! it was written.
 
-mod columns;
-mod read;
 mod vectors;
 mod write;
 
 use std::io::Read;
 
-pub(crate) use read::{
-    Jsonl, UnseenField, begins_array, fields, is_blank, is_other, not_an_element,
-};
-
 use super::output::{OutputSpec, WriterParts};
-use crate::vectors::{RecordedColumns, TakeBatch, TakeVector, in_order};
+use crate::vectors::{TakeBatch, in_order};
 use crate::writing::format::Compression;
 use crate::writing::writer::VectorWriter;
 use embedctl_common::error::Result;
 use embedctl_common::vectors::Forms;
+use embedctl_records::vectors::{RecordedColumns, TakeVector};
 use embedctl_storage::Readable;
 
 /// The format of vectors.

@@ -4,9 +4,7 @@ use std::io::{self, Write};
 
 use flate2::write::GzEncoder;
 
-use super::columns::{JsonVectors, separate};
-use crate::formats::json_columns::JsonColumns;
-use crate::record::Rows;
+use crate::formats::json_columns;
 use crate::writing::encoding::VectorEncoding;
 use crate::writing::format::Compression;
 use crate::writing::target::Target;
@@ -14,6 +12,8 @@ use crate::writing::writer::{Finish, VectorWriter};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::hash::Hash;
 use embedctl_common::safe_text::printable_json;
+use embedctl_records::json_rows::append_lines;
+use embedctl_records::record::Rows;
 
 /// Encoded rows are handed on once this many bytes have gathered.
 const BUFFER: usize = 1 << 20;
@@ -79,23 +79,20 @@ impl VectorWriter for JsonlWriter {
         if rows.is_empty() {
             return Ok(());
         }
-        let mut vectors = self.encoding.each_kind(&mut rows, JsonVectors::of)?;
-        let mut columns = JsonColumns::new(&rows.columns)?;
-        for row in 0..rows.len() {
-            self.buffer.push(b'{');
-            for column in 0..columns.len() {
-                separate(&mut self.buffer);
-                columns.write(column, row, &mut self.buffer);
-            }
-            for kind in &mut vectors {
-                kind.write(row, rows.is_missing(row), &mut self.buffer)?;
-            }
-            self.buffer.extend_from_slice(b"}\n");
-            if self.buffer.len() >= BUFFER {
-                self.append()?;
-            }
+        let mut vectors = self.encoding.each_kind(&mut rows, VectorEncoding::json)?;
+        let mut columns = json_columns(&rows.columns)?;
+        let mut row = 0;
+        while row < rows.len() {
+            row = append_lines(
+                &rows,
+                row,
+                &mut columns,
+                &mut vectors,
+                BUFFER,
+                &mut self.buffer,
+            )?;
+            self.append()?;
         }
-        self.append()?;
         // The reader of a stream gets whole windows at once.
         let flushed = self.sink.flush();
         flushed.map_err(|error| self.sink.target().error(error))

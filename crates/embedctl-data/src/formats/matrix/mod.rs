@@ -10,11 +10,12 @@ mod write;
 use std::io::Read;
 
 use super::output::{OutputSpec, WriterParts};
-use crate::vectors::{ChosenRows, MatrixRows, RecordedColumns, TakeBatch, TakeVector, in_order};
+use crate::vectors::{ChosenRows, MatrixRows, TakeBatch, in_order};
 use crate::writing::writer::VectorWriter;
 use arrow::array::{ArrayRef, RecordBatch};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::vectors::Forms;
+use embedctl_records::vectors::{RecordedColumns, TakeVector};
 use embedctl_storage::Readable;
 
 /// The formats, which differ in their headers.

@@ -12,19 +12,18 @@ use flate2::Crc;
 use super::write::RowDescriptions;
 use super::{BATCH_ROWS, batch_of};
 use crate::formats::output::WriterParts;
-use crate::record::Rows;
-use crate::vectors::{
-    CUT, StoredVector, TakeBatch, TakeVector, array, failed, in_full, in_order, no_such_vectors,
-    unreadable,
-};
+use crate::vectors::{TakeBatch, failed, in_order, no_such_vectors, unreadable};
 use crate::writing::encoding::{VectorEncoding, column_of, taken};
 use crate::writing::npy::{HEADER, header};
-use crate::writing::quantize::Dtype;
 use crate::writing::target::Target;
 use crate::writing::writer::{Finish, VectorWriter};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::hash::Hash;
 use embedctl_common::vectors::{Forms, Numbers};
+use embedctl_records::numbers::{array, entries, index_bytes, value_bytes};
+use embedctl_records::quantize::Dtype;
+use embedctl_records::record::Rows;
+use embedctl_records::vectors::{CUT, StoredVector, TakeVector, in_full};
 use embedctl_storage::Readable;
 
 /// The arrays of an archive, in their order.
@@ -223,11 +222,8 @@ impl VectorWriter for NpzWriter {
         let entries = rows.entries();
         let (indices, values, ends) =
             entries.ok_or_else(|| Error::internal("vectors in full for sparse ones"))?;
-        let bytes =
-            |numbers: &mut dyn Iterator<Item = [u8; 4]>| -> Vec<u8> { numbers.flatten().collect() };
         // scipy's indices are int32.
-        let indices = bytes(&mut indices.iter().map(|it| it.to_le_bytes()));
-        let values = bytes(&mut values.iter().map(|it| it.to_le_bytes()));
+        let (indices, values) = (index_bytes(indices), value_bytes(values));
         let before = self.entries;
         self.entries += rows.values().len() as u64;
         let ends: Vec<u8> = (ends.iter())
@@ -338,13 +334,16 @@ fn for_each_row(
         let count = end.checked_sub(before).filter(|count| *count <= MOST_ROW);
         let count = count.ok_or_else(|| damaged(file, "its rows do not follow one another"))?;
         before = end;
-        let mut entries = Vec::new();
-        for _ in 0..count {
-            let failed = |error| failed(file, error);
-            let index = u32::from_le_bytes(array(&mut indices).map_err(failed)?);
-            entries.push((index, f32::from_le_bytes(array(&mut data).map_err(failed)?)));
-        }
-        take(width, entries)?;
+        let own = |bytes: &mut dyn Read| -> Result<Vec<u8>> {
+            let mut own = Vec::new();
+            let read = bytes.take(4 * count).read_to_end(&mut own);
+            match read.map_err(|error| failed(file, error))? as u64 == 4 * count {
+                true => Ok(own),
+                false => Err(failed(file, io::ErrorKind::UnexpectedEof.into())),
+            }
+        };
+        let (indices, values) = (own(&mut indices)?, own(&mut data)?);
+        take(width, entries(&indices, &values))?;
     }
     Ok(())
 }

@@ -3,13 +3,14 @@
 use std::io::Read;
 
 use super::{BATCH_ROWS, MatrixOutput, batch_of, vectors};
-use crate::vectors::{TakeBatch, array, ended, failed, in_order, no_such_vectors, unreadable};
+use crate::vectors::{TakeBatch, ended, failed, in_order, no_such_vectors, unreadable};
 use crate::writing::encoding::column_of;
 use crate::writing::npy::{HEADER, is_lengths};
 use crate::writing::sidecar::LENGTHS;
 use arrow::array::ArrayRef;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::vectors::{Forms, Numbers};
+use embedctl_records::numbers::array;
 use embedctl_storage::Readable;
 
 /// The rows as a column, batch by batch. `false` where several columns are wanted, or no file of lengths stands beside the

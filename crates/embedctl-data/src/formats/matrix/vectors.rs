@@ -1,12 +1,13 @@
 //! Vectors read back from matrices: NPY, `fbin`, `i8bin` and `u8bin`.
 
-use std::io::Read;
+use std::io::{BufRead, Read};
 
 use super::MatrixOutput;
-use crate::vectors::matrix::widen;
-use crate::vectors::{StoredVector, TakeVector, array, ended, failed, in_order, unreadable};
-use crate::writing::quantize::Dtype;
+use crate::vectors::{ended, failed, faulty, in_order, unreadable};
 use embedctl_common::error::{Error, Result};
+use embedctl_records::numbers::{array, read_rows};
+use embedctl_records::quantize::Dtype;
+use embedctl_records::vectors::TakeVector;
 use embedctl_storage::Readable;
 
 /// A header or a row that is longer is none.
@@ -103,26 +104,14 @@ pub(super) fn row_bytes(file: &Readable, rows: u64, width: u64, dtype: Dtype) ->
 
 fn matrix(
     file: &Readable,
-    mut bytes: impl Read,
+    mut bytes: Box<dyn BufRead>,
     rows: u64,
     width: u64,
     dtype: Dtype,
     take: &mut TakeVector<'_>,
 ) -> Result<()> {
-    let mut row = vec![0; row_bytes(file, rows, width, dtype)?];
-    let mut values = Vec::new();
-    for number in 0..rows {
-        bytes
-            .read_exact(&mut row)
-            .map_err(|error| failed(file, error))?;
-        values.clear();
-        widen(dtype, &row, &mut values);
-        take(StoredVector {
-            column: "",
-            row: number,
-            dtype,
-            values: &values,
-        })?;
-    }
+    let size = row_bytes(file, rows, width, dtype)?;
+    let read = read_rows(&mut bytes, rows, size, dtype, take);
+    read.map_err(|fault| faulty(file, fault))?;
     ended(file, bytes)
 }

@@ -2,12 +2,9 @@
 //! `u8bin` as DiskANN, cuVS and usearch read them (rows and width as u32, then the values).
 
 use std::io::Write;
-use std::ops::Range;
 
-use crate::formats::json_columns::JsonColumns;
+use crate::formats::json_columns;
 use crate::formats::output::WriterParts;
-use crate::json_values::push;
-use crate::record::{Origin, Rows, SourceNames};
 use crate::writing::encoding::VectorEncoding;
 use crate::writing::npy;
 use crate::writing::sidecar;
@@ -17,6 +14,8 @@ use embedctl_common::background_hash::BackgroundHash;
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::hash::Hash;
 use embedctl_common::setting::OUTPUT_FORMAT;
+use embedctl_records::json_rows::describe_rows;
+use embedctl_records::record::{Rows, SourceNames};
 
 /// Bytes of rows' descriptions that gather before they are handed to the system.
 const BUFFER: usize = 1 << 20;
@@ -59,56 +58,19 @@ impl RowDescriptions {
 
     /// Describes some rows.
     pub fn write(&mut self, rows: &Rows) -> Result<()> {
-        let mut columns = JsonColumns::new(&rows.columns)?;
-        for (row, origin) in rows.origins.iter().enumerate() {
-            self.describe(&mut columns, row, *origin)?;
-            if self.buffer.len() >= BUFFER {
-                self.flush()?;
-            }
+        let mut columns = json_columns(&rows.columns)?;
+        let names = self.names_files.then_some(&self.names);
+        let mut row = 0;
+        while row < rows.len() {
+            let known = (self.rows, names);
+            row = describe_rows(rows, row, &mut columns, known, BUFFER, &mut self.buffer)?;
+            self.described.add(&self.buffer);
+            let written = self.sidecar.write_all(&self.buffer);
+            self.buffer.clear();
+            written?;
         }
-        self.flush()?;
         self.rows += rows.len() as u64;
         Ok(())
-    }
-
-    /// Appends `{"row":…,"id":…,"line":…}` and the kept fields.
-    fn describe(
-        &mut self,
-        columns: &mut JsonColumns<'_>,
-        row: usize,
-        origin: Origin,
-    ) -> Result<()> {
-        self.buffer.extend_from_slice(b"{\"row\":");
-        push(&mut self.buffer, &(self.rows + row as u64));
-        // The id is the first column; there may be none.
-        let ids = columns.len().min(1);
-        self.describe_columns(columns, 0..ids, row);
-        self.buffer.extend_from_slice(b",\"line\":");
-        push(&mut self.buffer, &origin.line);
-        if self.names_files {
-            let name = self.names.get(origin.source as usize).ok_or_else(|| {
-                Error::internal(format!("a row came from source {}", origin.source))
-            })?;
-            self.buffer.extend_from_slice(b",\"file\":");
-            push(&mut self.buffer, name);
-        }
-        self.describe_columns(columns, ids..columns.len(), row);
-        self.buffer.extend_from_slice(b"}\n");
-        Ok(())
-    }
-
-    fn describe_columns(&mut self, columns: &mut JsonColumns<'_>, which: Range<usize>, row: usize) {
-        for column in which {
-            self.buffer.push(b',');
-            columns.write(column, row, &mut self.buffer);
-        }
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        self.described.add(&self.buffer);
-        let written = self.sidecar.write_all(&self.buffer);
-        self.buffer.clear();
-        written
     }
 }
 

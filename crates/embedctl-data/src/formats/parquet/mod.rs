@@ -20,15 +20,16 @@ pub(super) use read::not_a_file;
 use super::input::InputSpec;
 use super::output::{OutputSpec, WriterParts};
 use crate::formats::reader::Reader;
-use crate::reading::options::InputOptions;
 use crate::reading::source::{Planned, SourceOpener};
-use crate::reading::window::OpenWindow;
-use crate::vectors::{ChosenRows, RecordedColumns, TakeVector};
+use crate::vectors::ChosenRows;
 use crate::writing::made;
 use crate::writing::writer::VectorWriter;
 use arrow::datatypes::FieldRef;
 use embedctl_common::error::Result;
 use embedctl_common::vectors::Forms;
+use embedctl_records::options::InputOptions;
+use embedctl_records::vectors::{RecordedColumns, TakeVector};
+use embedctl_records::window::OpenWindow;
 use embedctl_storage::Readable;
 
 /// The format of records.

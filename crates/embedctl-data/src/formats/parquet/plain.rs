@@ -9,11 +9,12 @@ use ::parquet::column::page::{Page, PageReader};
 use ::parquet::errors::Result;
 use ::parquet::file::metadata::RowGroupMetaData;
 use ::parquet::file::serialized_reader::SerializedPageReader;
-use arrow::array::{ArrayRef, FixedSizeListArray, PrimitiveArray, RecordBatch};
-use arrow::datatypes::{DataType, FieldRef, Float16Type, Float32Type, SchemaRef};
+use arrow::array::{FixedSizeListArray, RecordBatch};
+use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use half::f16;
 
 use super::pages::FileChunks;
+use embedctl_records::numbers::{ListForm, numbers_of, whole_lists};
 
 /// A column's pages in a row group.
 pub(super) struct PlainPages {
@@ -22,16 +23,6 @@ pub(super) struct PlainPages {
     schema: SchemaRef,
     item: FieldRef,
     form: ListForm,
-}
-
-/// Lists of one length, as a page may hold them.
-struct ListForm {
-    /// Numbers of a list.
-    width: usize,
-    /// Bytes of a number.
-    bytes: usize,
-    /// The definition level of a number that is there.
-    defined: u16,
 }
 
 impl PlainPages {
@@ -85,21 +76,10 @@ impl PlainPages {
     /// If the page cannot be read.
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>> {
         let page = self.pages.get_next_page()?;
-        let Some(numbers) = page.as_ref().and_then(|page| self.form.numbers(page)) else {
+        let Some(numbers) = page.as_ref().and_then(|page| numbers(&self.form, page)) else {
             return Ok(None);
         };
-        let values: ArrayRef = match self.form.bytes {
-            2 => {
-                let (numbers, _) = numbers.as_chunks();
-                let values = numbers.iter().map(|bytes| f16::from_le_bytes(*bytes));
-                Arc::new(PrimitiveArray::<Float16Type>::from_iter_values(values))
-            }
-            _ => {
-                let (numbers, _) = numbers.as_chunks();
-                let values = numbers.iter().map(|bytes| f32::from_le_bytes(*bytes));
-                Arc::new(PrimitiveArray::<Float32Type>::from_iter_values(values))
-            }
-        };
+        let values = numbers_of(numbers, self.form.bytes);
         let width = i32::try_from(self.form.width)?;
         let lists = FixedSizeListArray::try_new(Arc::clone(&self.item), width, values, None)?;
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), vec![Arc::new(lists)])?;
@@ -107,134 +87,46 @@ impl PlainPages {
     }
 }
 
-impl ListForm {
-    /// The numbers of whole lists that a page holds as they are; `None` where it holds anything else.
-    fn numbers<'p>(&self, page: &'p Page) -> Option<&'p [u8]> {
-        let (mut rest, repeated, defined) = match page {
-            Page::DataPage {
-                buf,
-                def_level_encoding: Encoding::RLE,
-                rep_level_encoding: Encoding::RLE,
-                ..
-            } => (&buf[..], None, None),
-            Page::DataPageV2 {
-                buf,
-                rep_levels_byte_len,
-                def_levels_byte_len,
-                ..
-            } => (
-                &buf[..],
-                Some(*rep_levels_byte_len),
-                Some(*def_levels_byte_len),
-            ),
-            _ => return None,
-        };
-        let count = page.num_values() as usize;
-        if page.encoding() != Encoding::PLAIN || count == 0 || !count.is_multiple_of(self.width) {
-            return None;
-        }
-        let repeated = levels(&mut rest, repeated)?;
-        let defined = levels(&mut rest, defined)?;
-        // A list begins with a number at level 0, and goes on with numbers at level 1.
-        let is_next = |at: usize, level, run: usize| match level {
-            0 => at.is_multiple_of(self.width) && (run == 1 || self.width == 1),
-            _ => !at.is_multiple_of(self.width) && at % self.width + run <= self.width,
-        };
-        let is_there = |_, level, _| level == self.defined;
-        let bits = u16::BITS - self.defined.leading_zeros();
-        let is_plain = all_levels(repeated, 1, count, is_next)
-            && all_levels(defined, bits, count, is_there)
-            && rest.len() == count * self.bytes;
-        is_plain.then_some(rest)
-    }
-}
-
-/// Takes a page's levels from `rest`: as many bytes, or, if not said, as four bytes before them say.
-fn levels<'p>(rest: &mut &'p [u8], bytes: Option<u32>) -> Option<&'p [u8]> {
-    let bytes = match bytes {
-        Some(bytes) => bytes,
-        None => u32::from_le_bytes(*rest.split_off(..4)?.first_chunk()?),
+/// The numbers of whole lists that a page holds as they are; `None` where it holds anything else.
+fn numbers<'p>(form: &ListForm, page: &'p Page) -> Option<&'p [u8]> {
+    let (rest, repeated, defined) = match page {
+        Page::DataPage {
+            buf,
+            def_level_encoding: Encoding::RLE,
+            rep_level_encoding: Encoding::RLE,
+            ..
+        } => (&buf[..], None, None),
+        Page::DataPageV2 {
+            buf,
+            rep_levels_byte_len,
+            def_levels_byte_len,
+            ..
+        } => (
+            &buf[..],
+            Some(*rep_levels_byte_len),
+            Some(*def_levels_byte_len),
+        ),
+        _ => return None,
     };
-    rest.split_off(..bytes as usize)
-}
-
-/// Whether `is_right` says so of all `count` levels of so many bits, which stand in runs of one level or packed eight at a
-/// time. It is asked with the place of a run's first level, the level, and the length of the run.
-fn all_levels(
-    mut rest: &[u8],
-    bits: u32,
-    count: usize,
-    is_right: impl Fn(usize, u16, usize) -> bool,
-) -> bool {
-    let mut at = 0;
-    while at < count {
-        let Some(header) = unsigned(&mut rest) else {
-            return false;
-        };
-        let length = (header >> 1) as usize;
-        if header & 1 == 0 {
-            let Some(level) = rest.split_off(..bits.div_ceil(8) as usize) else {
-                return false;
-            };
-            let level = level
-                .iter()
-                .rev()
-                .fold(0, |all, byte| all << 8 | u16::from(*byte));
-            let run = length.min(count - at);
-            if run == 0 || !is_right(at, level, run) {
-                return false;
-            }
-            at += run;
-            continue;
-        }
-        for _ in 0..length {
-            let Some(packed) = rest.split_off(..bits as usize) else {
-                return false;
-            };
-            let packed = packed
-                .iter()
-                .rev()
-                .fold(0_u128, |all, byte| all << 8 | u128::from(*byte));
-            for place in 0..(count - at).min(8) {
-                let level = packed >> (place as u32 * bits) & ((1 << bits) - 1);
-                if !is_right(at, level as u16, 1) {
-                    return false;
-                }
-                at += 1;
-            }
-        }
-        if length == 0 {
-            return false;
-        }
+    let count = page.num_values() as usize;
+    if page.encoding() != Encoding::PLAIN {
+        return None;
     }
-    true
-}
-
-/// A number in groups of seven bits, the lowest first; `None` if it ends early or has more than 32 bits.
-fn unsigned(rest: &mut &[u8]) -> Option<u32> {
-    let mut number = 0_u32;
-    for shift in (0..u32::BITS).step_by(7) {
-        let byte = *rest.split_off_first()?;
-        number |= u32::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(number);
-        }
-    }
-    None
+    whole_lists(rest, (repeated, defined), count, form)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::vectors;
     use super::*;
-    use crate::vectors::RecordedColumns;
+    use crate::vectors::recorded_columns;
     use ::parquet::arrow::ArrowWriter;
     use ::parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
     use ::parquet::basic::{Compression, ZstdLevel};
     use ::parquet::file::properties::{WriterProperties, WriterVersion};
-    use arrow::array::{Array, AsArray, FixedSizeListArray};
+    use arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, PrimitiveArray};
     use arrow::buffer::NullBuffer;
-    use arrow::datatypes::{Field, Schema};
+    use arrow::datatypes::{Field, Float16Type, Float32Type, Schema};
     use embedctl_storage::Readable;
     use serde_json::Value;
 
@@ -277,18 +169,14 @@ mod tests {
         let lists = batch.column(0).as_fixed_size_list();
         let mut all = (0..lists.len()).filter(|row| lists.is_valid(*row));
         let mut count = 0;
-        vectors::read(
-            &readable,
-            &RecordedColumns::of(&Value::Null),
-            &mut |vector| {
-                let row = all.next().unwrap();
-                let right = arrow::compute::cast(&lists.value(row), &DataType::Float32).unwrap();
-                assert_eq!(vector.row as usize, row);
-                assert_eq!(vector.values, right.as_primitive::<Float32Type>().values());
-                count += 1;
-                Ok(())
-            },
-        )
+        vectors::read(&readable, &recorded_columns(&Value::Null), &mut |vector| {
+            let row = all.next().unwrap();
+            let right = arrow::compute::cast(&lists.value(row), &DataType::Float32).unwrap();
+            assert_eq!(vector.row as usize, row);
+            assert_eq!(vector.values, right.as_primitive::<Float32Type>().values());
+            count += 1;
+            Ok(())
+        })
         .unwrap();
         assert_eq!(all.next(), None);
         (plain, count)
@@ -344,17 +232,20 @@ mod tests {
         // Runs of a level: twice its length, then the level.
         let page = |repeated: &[u8], defined: &[u8], values: u32| {
             let buf = [repeated, defined, &[0; 24]].concat().into();
-            form.numbers(&Page::DataPageV2 {
-                buf,
-                num_values: values,
-                encoding: Encoding::PLAIN,
-                num_nulls: 0,
-                num_rows: 2,
-                def_levels_byte_len: defined.len() as u32,
-                rep_levels_byte_len: repeated.len() as u32,
-                is_compressed: false,
-                statistics: None,
-            })
+            numbers(
+                &form,
+                &Page::DataPageV2 {
+                    buf,
+                    num_values: values,
+                    encoding: Encoding::PLAIN,
+                    num_nulls: 0,
+                    num_rows: 2,
+                    def_levels_byte_len: defined.len() as u32,
+                    rep_levels_byte_len: repeated.len() as u32,
+                    is_compressed: false,
+                    statistics: None,
+                },
+            )
             .is_some()
         };
         let there = [12, 1];

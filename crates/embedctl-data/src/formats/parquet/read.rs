@@ -21,15 +21,15 @@ use crate::formats::columnar::open::{
 use crate::formats::columnar::table::RequestedColumns;
 use crate::formats::columnar::{Batches, TableReader, at_most, entered};
 use crate::formats::reader::Reader;
-use crate::position::Seek;
-use crate::reading::format::PARQUET_MAGIC as MAGIC;
-use crate::reading::options::InputOptions;
 use crate::reading::source::{Planned, SourceOpener};
-use crate::reading::window::OpenWindow;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::INPUT_FORMAT;
+use embedctl_records::format::PARQUET_MAGIC as MAGIC;
+use embedctl_records::options::InputOptions;
+use embedctl_records::position::Seek;
+use embedctl_records::window::OpenWindow;
 use embedctl_storage::Bytes;
 
 const ENCRYPTED: &[u8] = b"PARE";
@@ -37,6 +37,7 @@ const ENCRYPTED: &[u8] = b"PARE";
 /// The error for Parquet from a pipe.
 pub(in crate::formats) fn not_a_file(source: &Planned) -> Error {
     source
+        .facts
         .usage("Parquet is read from its end, so it has to be a file")
         .with_remedy(format!(
             "save it and name the file, or send Arrow (`{INPUT_FORMAT} arrow`) through the pipe"

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use super::footer::load;
 use super::pages::FileChunks;
-use crate::vectors::columns::{BatchRows, places};
-use crate::vectors::{ChosenRows, TakeRow, guarded, no_such_vectors, runs};
+use crate::vectors::{ChosenRows, guarded, no_such_vectors, runs};
 use ::parquet::arrow::ProjectionMask;
 use ::parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelection,
@@ -14,6 +13,7 @@ use ::parquet::arrow::arrow_reader::{
 use ::parquet::file::metadata::PageIndexPolicy;
 use embedctl_common::error::Result;
 use embedctl_common::vectors::Forms;
+use embedctl_records::vectors::{BatchRows, TakeRow, places};
 use embedctl_storage::Readable;
 
 struct ParquetRows {
@@ -85,12 +85,8 @@ impl ChosenRows for ParquetRows {
                 let vectors = guarded(&self.file, || {
                     Ok::<_, Infallible>(BatchRows::of(&batch, &self.forms))
                 })?;
-                for row in 0..batch.num_rows() {
-                    if let Some(vectors) = vectors.get(row) {
-                        take(done, vectors.get(0));
-                    }
-                    done += 1;
-                }
+                vectors.hand_over(batch.num_rows(), done, take);
+                done += batch.num_rows();
             }
         }
         Ok(())

@@ -15,11 +15,11 @@ use crossbeam_channel::bounded;
 use super::footer::{load, reader};
 use super::pages::FileChunks;
 use super::plain::PlainPages;
-use crate::vectors::columns::{of_batch, vectors_in};
-use crate::vectors::{CUT, RecordedColumns, TakeVector, guarded, unreadable};
+use crate::vectors::{guarded, unreadable};
 use crate::writing::made::{KEY, decoded};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::threads::{spawn_scoped, usable_cores};
+use embedctl_records::vectors::{CUT, RecordedColumns, TakeVector, of_batch, vectors_in};
 use embedctl_storage::Readable;
 
 /// Rows that are decoded at a time.

@@ -13,8 +13,6 @@ use ::parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPro
 use ::parquet::schema::types::ColumnPath;
 
 use crate::formats::output::WriterParts;
-use crate::record::Rows;
-use crate::retype;
 use crate::writing::encoding::BatchBuilder;
 use crate::writing::encoding::VectorEncoding;
 use crate::writing::fault::encoding_error;
@@ -29,6 +27,8 @@ use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{KEEP, OUTPUT_FORMAT};
 use embedctl_common::stage::Clock;
 use embedctl_common::threads::caught;
+use embedctl_records::record::Rows;
+use embedctl_records::retype;
 
 /// Bytes of a row group, which is held in memory until it is complete.
 const ROW_GROUP_BYTES: usize = 64 << 20;
@@ -309,7 +309,8 @@ fn with_vectors(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::{Dtype, Forms, OutputOptions};
+    use crate::output::{Forms, OutputOptions};
+    use embedctl_records::quantize::Dtype;
 
     /// Each dictionary and each codec takes room from its first value on.
     #[test]

@@ -1,17 +1,17 @@
 //! PostgreSQL's `COPY … FROM … WITH (FORMAT binary)`, with vectors in pgvector's types.
 
-mod fields;
-mod interval;
 mod vectors;
 mod write;
 
 use super::output::{OutputSpec, WriterParts};
-use crate::vectors::{RecordedColumns, TakeVector};
+use super::refused_type;
 use crate::writing::refused::RefusedValue;
 use crate::writing::writer::VectorWriter;
 use arrow::array::RecordBatch;
 use arrow::datatypes::FieldRef;
 use embedctl_common::error::{Cause, Result};
+use embedctl_records::pgcopy::fields;
+use embedctl_records::vectors::{RecordedColumns, TakeVector};
 use embedctl_storage::Readable;
 
 /// The format.
@@ -34,6 +34,10 @@ impl OutputSpec for PgcopyOutput {
     }
 
     fn refused(&self, columns: &RecordBatch) -> Result<Vec<RefusedValue>> {
+        for field in columns.schema_ref().fields() {
+            self.check_type(field)
+                .map_err(|reason| refused_type(field, &reason))?;
+        }
         let refused = fields::Fields::new(columns)?.refused().into_iter();
         let value = |(row, column, reason)| {
             let name = columns.schema_ref().field(column).name();

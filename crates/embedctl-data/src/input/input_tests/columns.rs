@@ -2,14 +2,14 @@
 
 use super::tables::{arrow_file, arrow_stream};
 use super::*;
-use crate::reading::texts::strings as texts_of;
-use crate::record::JSON_COLUMN;
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, Float64Array, Int8Array, Int16Array,
     Int64Array, NullArray, RecordBatch, StringArray, StructArray,
 };
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, Fields, Int8Type, Schema};
+use embedctl_records::record::JSON_COLUMN;
+use embedctl_records::texts::strings as texts_of;
 
 fn strings<'a>(columns: &'a RecordBatch, name: &str) -> Vec<Option<&'a str>> {
     columns[name].as_string::<i32>().iter().collect()

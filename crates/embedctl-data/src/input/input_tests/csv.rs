@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::position::Seek;
 use arrow::array::{Array, AsArray, Int64Array};
 use embedctl_common::error::ErrorKind;
+use embedctl_records::position::Seek;
 
 fn kept<'a>(window: &'a Window, name: &str) -> Vec<Option<&'a str>> {
     window.columns[name].as_string::<i32>().iter().collect()

@@ -9,8 +9,8 @@ use super::hostile::nested_groups;
 use super::tables::{KEPT, arrow_file, arrow_stream, batch, packed_file, packed_stream, parquet};
 use super::*;
 use crate::reading::compression::tests::{bzip2, gzip, xz};
-use crate::record::Reject;
 use arrow::ipc::CompressionType;
+use embedctl_records::record::Reject;
 use embedctl_testing::assert_no_bug;
 use embedctl_testing::mutation::{arrow_losing_batches, each, most_asked};
 

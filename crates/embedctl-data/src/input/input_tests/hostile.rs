@@ -16,7 +16,7 @@ use parquet::schema::types::Type;
 use super::tables::{arrow_file, arrow_stream, parquet};
 use super::*;
 use crate::output::{OutputFormat, provenance, read_vectors};
-use crate::retype::exact_cast;
+use embedctl_records::retype::exact_cast;
 use embedctl_storage::Readable;
 use embedctl_testing::mutation::most_asked;
 

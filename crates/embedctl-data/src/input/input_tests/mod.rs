@@ -24,10 +24,14 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 use super::*;
-use crate::position::Position;
 use crate::reading::source::Stdin;
-use crate::record::Window;
 use embedctl_common::error::Result;
+use embedctl_records::csv_options::{CsvEscape, CsvOptions, CsvQuote, Delimiter};
+use embedctl_records::fields::{IdType, LineIds};
+use embedctl_records::format::InputFormat;
+use embedctl_records::options::{BatchWindows, InputOptions, InputRange, Part, Share};
+use embedctl_records::position::Position;
+use embedctl_records::record::Window;
 
 pub fn options() -> InputOptions {
     InputOptions {

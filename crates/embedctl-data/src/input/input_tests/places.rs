@@ -7,10 +7,10 @@ use parquet::basic::Compression;
 
 use super::tables::{arrow_file, arrow_stream, batch, containers, parquet};
 use super::*;
-use crate::position::Seek;
 use crate::reading::compression::tests::gzip;
 use arrow::array::RecordBatch;
 use arrow::array::{ArrayRef, StringArray};
+use embedctl_records::position::Seek;
 use embedctl_storage::{Bytes, Readable};
 
 #[test]

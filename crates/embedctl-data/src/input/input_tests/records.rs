@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::reading::compression::tests::gzip;
-use crate::record::Reject;
 use arrow::array::Array;
+use embedctl_records::record::Reject;
 
 #[test]
 fn blank_lines_are_records_of_text_alone() {

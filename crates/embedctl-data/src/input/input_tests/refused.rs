@@ -5,10 +5,10 @@ use parquet::basic::Compression;
 use super::columns::read;
 use super::tables::{arrow_file, arrow_stream, batch, parquet, windows_of};
 use super::*;
-use crate::record::Reject;
 use arrow::array::RecordBatch;
 use arrow::array::{Array, ArrayRef, Float64Array, Int32Array, Int64Array, NullArray, StringArray};
 use embedctl_common::error::ErrorKind;
+use embedctl_records::record::Reject;
 
 #[test]
 fn a_table_without_what_was_asked_for_is_refused() {

@@ -5,7 +5,6 @@ use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
 use super::*;
-use crate::reading::texts::unpacked;
 use arrow::array::RecordBatch;
 use arrow::array::{
     Array, ArrayRef, AsArray, Decimal128Array, DictionaryArray, Int32Array, Int64Array,
@@ -15,6 +14,7 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Field, Fields, Int32Type, Schema, TimeUnit};
 use arrow::ipc::CompressionType;
 use arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
+use embedctl_records::texts::unpacked;
 
 /// `rows` rows from number `first` on, of every type that is to come through unchanged.
 pub fn batch(first: i64, rows: i64) -> RecordBatch {

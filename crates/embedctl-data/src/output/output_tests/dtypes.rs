@@ -6,13 +6,14 @@ use serde_json::{Value, json};
 
 use crate::output::tests::support::*;
 use crate::output::{
-    Calibration, Compression, Destination, Dtype, Forms, OutputFormat, OutputOptions, RunFiles,
-    RunOutput, VectorType, create, read_vectors,
+    Calibration, Compression, Destination, Forms, OutputFormat, OutputOptions, RunFiles, RunOutput,
+    VectorType, create, read_vectors,
 };
-use crate::record::{RowVectors, Rows};
 use arrow::buffer::NullBuffer;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::Result;
+use embedctl_records::quantize::Dtype;
+use embedctl_records::record::{RowVectors, Rows};
 use embedctl_storage::Readable;
 
 /// Made by `quantize.py`, which lies beside it.

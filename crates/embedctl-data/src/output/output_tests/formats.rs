@@ -10,16 +10,18 @@ use super::parquet::read_parquet;
 use crate::output::proof::{Proof, prove};
 use crate::output::tests::support::*;
 use crate::output::{
-    ChosenVectors, Compression, Destination, Dtype, Finish, Forms, OutputFormat, OutputOptions,
-    RowForm, RunFiles, RunOutput, TemporaryVectors, VectorKind, create,
-    provenance as provenance_of, read_vectors,
+    ChosenVectors, Compression, Destination, Finish, Forms, OutputFormat, OutputOptions, RowForm,
+    RunFiles, RunOutput, TemporaryVectors, VectorKind, create, provenance as provenance_of,
+    read_vectors,
 };
-use crate::record::{RowVectors, Rows};
 use arrow::array::{Array, RecordBatch, RecordBatchOptions};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, Schema};
 use embedctl_common::error::ErrorKind;
 use embedctl_common::vectors::Numbers;
+use embedctl_records::json_rows::JsonColumns;
+use embedctl_records::quantize::Dtype;
+use embedctl_records::record::{RowVectors, Rows};
 use embedctl_storage::Readable;
 
 const JSONL: OutputFormat = OutputFormat::Jsonl(Compression::None);
@@ -607,4 +609,32 @@ fn the_format_comes_from_f_or_the_ending() {
             "{message}"
         );
     }
+}
+
+#[test]
+fn every_type_and_its_nulls_are_written_in_json() {
+    let batch = kept_batch();
+    let mut columns = JsonColumns::new(&batch).unwrap();
+    let mut row = |row: usize| {
+        let mut out = Vec::new();
+        for column in 0..columns.count() {
+            if column > 0 {
+                out.push(b' ');
+            }
+            columns.write(column, row, &mut out);
+        }
+        String::from_utf8(out).unwrap()
+    };
+    assert_eq!(
+        row(0),
+        r#""id":"ä\"1\"" "a.b":"zwei\nlines" "int":-9007199254740993 "float":0.1 "bool":true "json":{"x": [1, null]}"#
+    );
+    assert_eq!(
+        row(1),
+        r#""id":null "a.b":null "int":null "float":null "bool":null "json":null"#
+    );
+    assert_eq!(
+        row(2),
+        r#""id":"" "a.b":"" "int":0 "float":null "bool":false "json":"日本\n""#
+    );
 }

@@ -10,7 +10,6 @@ use serde_json::Value;
 use super::formats::write_kept;
 use crate::output::tests::support::*;
 use crate::output::{Destination, Forms, OutputOptions, RunFiles, RunOutput, VectorType, create};
-use crate::record::Rows;
 use arrow::array::{
     Array, ArrayRef, AsArray, DictionaryArray, Int64Array, ListArray, RecordBatch, StringArray,
     StructArray, TimestampMicrosecondArray,
@@ -18,6 +17,7 @@ use arrow::array::{
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, Float32Type, Int32Type, Schema};
 use arrow::ipc::reader::{FileReader, StreamReader};
+use embedctl_records::record::Rows;
 
 fn read_file(path: &Path) -> (Vec<RecordBatch>, Option<Value>) {
     let reader = FileReader::try_new(File::open(path).unwrap(), None).unwrap();

@@ -3,8 +3,8 @@
 use std::io::{self, ErrorKind};
 
 use super::SourceCompression;
-use super::expansion::ExpansionGuard;
 use embedctl_common::error::Cause;
+use embedctl_records::expansion::ExpansionGuard;
 
 /// The meaning of `error` for a stream of this kind, and the remedy. `None`: nothing about the stream, the
 /// system could not read it.

@@ -5,7 +5,6 @@
 //! so that `curl … | embedctl embed -i jsonl` needs no decompressor between: none of these starts
 //! begins UTF-8 text that anybody writes.
 
-mod expansion;
 mod explain;
 mod gzip;
 mod start;
@@ -19,7 +18,6 @@ use flate2::bufread::GzDecoder;
 use liblzma::bufread::XzDecoder;
 use liblzma::stream::{CONCATENATED, Stream};
 
-pub use self::expansion::Expansion;
 use self::explain::TruncatedSource;
 pub use self::explain::{explain, explain_start};
 use self::gzip::Members;

@@ -1,11 +1,9 @@
-//! Vectors as Arrow's fields and columns.
+//! Vectors as Arrow's fields and columns, and as JSON.
 
 use std::sync::Arc;
 
 use super::{EncodedVectors, VectorEncoding, taken};
-use crate::record::Rows;
 use crate::writing::options::VectorType;
-use crate::writing::sparse::SparseColumn;
 use arrow::array::{Array, ArrayRef, FixedSizeListArray, Float32Array, ListArray, make_array};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, Field, FieldRef};
@@ -13,6 +11,10 @@ use arrow::error::ArrowError;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{VECTOR_TYPE, WINDOW};
 use embedctl_common::vectors::Numbers;
+use embedctl_records::json_rows::JsonVectors;
+use embedctl_records::json_values::key;
+use embedctl_records::record::Rows;
+use embedctl_records::sparse::SparseColumn;
 
 impl VectorEncoding {
     /// Whether a row has any number of vectors.
@@ -96,6 +98,33 @@ impl VectorEncoding {
             }
         });
         columns.collect()
+    }
+
+    /// The vectors of some rows of one form, as JSON; leaves none in `rows`.
+    ///
+    /// # Errors
+    /// If a value is beyond its type.
+    pub fn json(&self, rows: &mut Rows) -> Result<JsonVectors> {
+        let columns = self.columns();
+        if let Some(form) = self.sparse() {
+            return Ok(JsonVectors::Entries {
+                key: key(&columns[0].name),
+                form,
+                rows: taken(rows)?,
+            });
+        }
+        let EncodedVectors {
+            columns: encoded,
+            counts,
+        } = self.encode(rows)?;
+        let fields = columns.iter().zip(encoded);
+        let fields = fields.map(|(column, elements)| (key(&column.name), column.width, elements));
+        Ok(JsonVectors::Full {
+            fields: fields.collect(),
+            is_single: self.is_single(),
+            counts,
+            next: 0,
+        })
     }
 }
 
