@@ -9,9 +9,9 @@ use crate::CheckpointFiles;
 use crate::layers::{Dense, DenseActivation, Residual};
 use crate::options::VectorKind;
 use crate::tokenizer::TokenizerFiles;
+use embedctl_checkpoint::safetensors::Checkpoint;
+use embedctl_checkpoint::{is_own_code, torch_file};
 use embedctl_common::error::{Error, Result};
-use embedctl_native::safetensors::Checkpoint;
-use embedctl_native::{is_own_code, torch_file};
 use serde_json::Value;
 
 /// The layer that gives each token a weight.

@@ -20,9 +20,9 @@ use super::metadata::{self, SentenceTransformersConfig};
 use super::modules;
 use super::options::ModelOptions;
 use super::resolve;
+use embedctl_checkpoint::safetensors;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{MAX_LENGTH, POOLING};
-use embedctl_native::safetensors;
 
 /// Tokens at which model2vec cuts a text where config.json doesn't say.
 const MODEL2VEC_LENGTH: usize = 512;

@@ -30,6 +30,7 @@ pub mod search;
 pub mod survey;
 pub mod work;
 
+use embedctl_checkpoint::safetensors;
 use embedctl_common::threads::locked;
 use embedctl_common::{
     atomic, cancel, error, hash, named, remedies, safe_text, setting, size, stage, threads,
@@ -39,7 +40,6 @@ use embedctl_data::{input, output, position, record};
 use embedctl_engine as engine;
 use embedctl_model as model;
 use embedctl_model::{batch, pool, tokenize};
-use embedctl_native::safetensors;
 use embedctl_onnx as onnx;
 use embedctl_storage as storage;
 #[cfg(test)]

@@ -8,9 +8,9 @@ use super::{ModuleInput, Pooling};
 use crate::PoolingMode;
 use crate::layers::{AutoEncoder, Dense, DenseActivation, LayerNorm, Residual};
 use crate::metadata::{self, AutoEncoderConfig, DenseConfig, PoolingConfig, SpladeConfig};
+use embedctl_checkpoint::safetensors::{Checkpoint, missing};
 use embedctl_common::error::{Error, Result};
 use embedctl_native::kernels::TermPooling;
-use embedctl_native::safetensors::{Checkpoint, missing};
 
 /// Keys of a Pooling module's config.json.
 const POOLING_KEYS: &str = "embedding_dimension include_prompt pooling_mode pooling_mode_cls_token

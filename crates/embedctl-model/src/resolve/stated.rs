@@ -12,9 +12,9 @@ use crate::sentence_config::{self, SentenceConfig};
 use crate::sparse::SparseKind;
 use crate::tasks;
 use crate::tokenizer::{self, TokenizerFiles, TokenizerRequests};
+use embedctl_checkpoint::adds_token_types;
 use embedctl_common::error::{Error, Result};
 use embedctl_hub::gguf;
-use embedctl_native::adds_token_types;
 
 /// The metadata of a repository.
 pub(super) struct StatedSettings {

@@ -11,9 +11,9 @@ use crate::options::ModelOptions;
 use crate::resolve::{self, refuse_dense};
 use crate::sparse::SparseKind;
 use crate::tokenizer::{self, TokenizerRequests};
+use embedctl_checkpoint::safetensors;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::MAX_LENGTH;
-use embedctl_native::safetensors;
 
 /// The model of weights by token in `root`, whose modules.json begins with one.
 ///
