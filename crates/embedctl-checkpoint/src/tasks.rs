@@ -4,9 +4,9 @@
 //! A matrix is changed as `W + scale · B · A`, and a table of embeddings as `W + scale · A · B`.
 
 use crate::architecture::Architecture;
-use crate::low_rank::LowRank;
 use crate::safetensors::{Checkpoint, missing};
 use embedctl_common::error::{Error, Result};
+use embedctl_common::low_rank::LowRank;
 use embedctl_common::setting::TASK;
 
 /// The end of the name of a weight that is parametrized.

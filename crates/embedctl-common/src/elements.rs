@@ -229,7 +229,7 @@ mod tests {
                 widen_halves(bytes, &mut ours);
                 for (i, ours) in ours.iter().enumerate() {
                     let bits = (row * len + i) as u16;
-                    let theirs = half::f16::from_bits(bits).to_f32();
+                    let theirs = f16::from_bits(bits).to_f32();
                     assert!(
                         ours.to_bits() == theirs.to_bits() || (ours.is_nan() && theirs.is_nan()),
                         "{bits:#x}: {ours} instead of {theirs}"
@@ -243,7 +243,7 @@ mod tests {
     fn nan_and_infinity_are_found_in_every_element_type() {
         let halves = |values: [f32; 3]| {
             values
-                .map(|value| half::f16::from_f32(value).to_le_bytes())
+                .map(|value| f16::from_f32(value).to_le_bytes())
                 .concat()
         };
         let brains = |values: [f32; 3]| {

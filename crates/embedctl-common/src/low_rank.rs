@@ -3,7 +3,9 @@
 /// Low-rank weights: `scale · up · down`.
 #[derive(Debug)]
 pub struct LowRank {
+    /// The rank.
     pub rank: usize,
+    /// The factor of the product.
     pub scale: f32,
     /// `[rank, inputs]`.
     pub down: Vec<f32>,

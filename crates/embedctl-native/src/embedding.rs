@@ -203,7 +203,7 @@ impl Executor<'_> {
         let sets = self.architecture.rotary.iter().zip(&outer.angles);
         for (turns, (frequencies, stored)) in scratch.turns.iter_mut().zip(sets) {
             match stored {
-                None => frequencies.extend(turns, longest),
+                None => turns.extend(frequencies, longest),
                 Some(stored) => turns.copy(stored, longest),
             }
         }

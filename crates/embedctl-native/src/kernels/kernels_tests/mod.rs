@@ -7,6 +7,7 @@ mod products;
 mod tiles;
 
 use super::*;
+use embedctl_common::Activation;
 
 /// Numbers from -1 to 1, the same for the same seed.
 fn random(count: usize, seed: u64) -> Vec<f32> {
