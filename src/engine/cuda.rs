@@ -97,7 +97,7 @@ pub(super) fn lacks(model: &Model) -> Option<String> {
     if let OutputChoice::Sentence(_) = model.config.output {
         return Some("the model is static: it has no network".into());
     }
-    let architecture = embedctl_native::architecture::Architecture::read(model.network());
+    let architecture = embedctl_checkpoint::architecture::Architecture::read(model.network());
     match architecture {
         Err(unsupported) => Some(unsupported.to_string()),
         Ok(architecture)

@@ -7,6 +7,7 @@
 //!  atomic ── files that appear whole or not at all; locks; temporary folders
 //!  safe_text, secrets ── text from outside, safe to show; secrets removed
 //!  texts, pair, vectors ── many of them in one allocation      stage ── where a run spends its time
+//!  elements, low_rank ── weights in memory, as files store them      activation, arithmetic ── names of what runs
 //!  prometheus ── metrics as text
 //!  trust ── whose files may be run or believed      user_cache ── the user's folder for files that can be made again
 //! ```
@@ -24,14 +25,17 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(clippy::unwrap_used)]
 
+mod activation;
 pub mod arithmetic;
 pub mod atomic;
 pub mod background_hash;
 pub mod cancel;
+pub mod elements;
 pub mod error;
 pub mod file_state;
 pub mod folder;
 pub mod hash;
+pub mod low_rank;
 pub mod machine;
 pub mod named;
 pub mod pair;
@@ -50,6 +54,7 @@ mod user_cache;
 pub mod vectors;
 pub mod word_list;
 
+pub use activation::Activation;
 pub use arithmetic::Arithmetic;
 pub use error::{Cause, Error, ErrorKind, Place, Result};
 pub use pair::TextPair;

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use embedctl_checkpoint::architecture::Architecture;
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::size;
 use embedctl_native::PlainNetwork;
-use embedctl_native::architecture::Architecture;
 use embedctl_native::kernels::TermPooling;
 
 use crate::card::Card;

@@ -10,10 +10,11 @@ mod layers;
 
 use std::sync::Arc;
 
+use embedctl_checkpoint::architecture::Architecture;
+use embedctl_common::Activation;
 use embedctl_common::error::{Error, Result};
 use embedctl_native::PlainNetwork;
-use embedctl_native::architecture::Architecture;
-use embedctl_native::kernels::{Activation, TermPooling};
+use embedctl_native::kernels::TermPooling;
 
 use self::builder::ProgramBuilder;
 use crate::Element;

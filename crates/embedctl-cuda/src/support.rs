@@ -1,6 +1,6 @@
 //! What this engine runs, of what the native engine knows.
 
-use embedctl_native::architecture::Architecture;
+use embedctl_checkpoint::architecture::Architecture;
 
 use crate::kernels::{MOST_HEAD, MOST_NORM};
 

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use half::{bf16, f16};
 use rayon::prelude::*;
 
+use embedctl_common::elements::{Element as Stored, ElementTable};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::threads::locked;
-use embedctl_native::safetensors::{Element as Stored, ElementTable};
 use embedctl_native::{PlainNetwork, PlainProduct};
 
 use crate::Element;

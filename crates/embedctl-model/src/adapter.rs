@@ -5,8 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
+use embedctl_checkpoint::{AdapterSettings, LowRankAdapter};
 use embedctl_hub::weights::{ADAPTER_SETTINGS as SETTINGS, ADAPTER_WEIGHTS as WEIGHTS};
-use embedctl_native::{AdapterSettings, LowRankAdapter};
 
 use super::ModelName;
 use super::located::{self, Located};

@@ -12,9 +12,9 @@ use super::metadata::{self, TransformerConfig};
 use super::options::VectorKind;
 use super::trained_widths::trained_widths;
 use super::{Model, onnx_file, tasks, tokenizer};
+use embedctl_checkpoint::safetensors;
 use embedctl_common::error::Result;
 use embedctl_common::folder::name_in;
-use embedctl_native::safetensors;
 use embedctl_rows::{OutputChoice, Side, Step};
 
 /// The most files of a model's folder that are listed: the user may name any folder.

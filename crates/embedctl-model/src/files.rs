@@ -24,11 +24,11 @@ use super::{
     resolve, statics, tasks,
 };
 pub(super) use deciding::DecidingFile;
+use embedctl_checkpoint::LowRankAdapter;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::file_state;
 use embedctl_common::folder::name_in;
 use embedctl_common::setting::PROVIDER;
-use embedctl_native::LowRankAdapter;
 use embedctl_rows::ModelConfig;
 use embedctl_rows::tokenize::TextTokenizer;
 use embedctl_rows::vocabulary;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use embedctl_native::Adapter;
+use embedctl_checkpoint::Adapter;
 use serde_json::Value;
 
 use super::graph::Graph;
@@ -45,7 +45,7 @@ impl CheckpointFiles {
     #[must_use]
     pub fn network_notes(&self) -> Vec<String> {
         let taken = heads::taken(&self.config);
-        embedctl_native::network_notes(&self.folder, &self.files, taken)
+        embedctl_checkpoint::network_notes(&self.folder, &self.files, taken)
     }
 }
 

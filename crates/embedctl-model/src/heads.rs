@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use crate::CheckpointFiles;
 use crate::options::VectorKind;
 use crate::tokenizer::TokenizerFiles;
+use embedctl_checkpoint::safetensors::Checkpoint;
+use embedctl_checkpoint::{is_own_code, torch_file};
 use embedctl_common::error::{Error, Result};
-use embedctl_native::safetensors::Checkpoint;
-use embedctl_native::{is_own_code, torch_file};
 use embedctl_rows::{Dense, DenseActivation, Residual};
 use serde_json::Value;
 

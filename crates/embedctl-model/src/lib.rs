@@ -61,10 +61,10 @@ use std::sync::Arc;
 use serde::Serialize;
 
 pub use card::{Card, FileCard, TokenizerCard};
+pub use embedctl_checkpoint::{Adapter, AdapterSettings};
 pub use embedctl_hub::{
     FileChoice, Knows, ModelName, OnnxChoice, Precision, WeightsKind, WeightsPreference,
 };
-pub use embedctl_native::{Adapter, AdapterSettings};
 pub use embedctl_onnx::graph::{ElementType, Graph, Value};
 pub use files::ModelFile;
 pub use found::{CheckpointFiles, Onnx};

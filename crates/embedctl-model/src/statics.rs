@@ -17,9 +17,9 @@ use super::metadata::{self, SentenceTransformersConfig};
 use super::modules;
 use super::options::ModelOptions;
 use super::resolve;
+use embedctl_checkpoint::safetensors;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{MAX_LENGTH, POOLING};
-use embedctl_native::safetensors;
 use embedctl_rows::vocabulary;
 use embedctl_rows::{Frame, ModelConfig, OutputChoice, PositionIds, Prompts, Side, Step};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use embedctl_native::{Adapter, task_names};
+use embedctl_checkpoint::{Adapter, task_names};
 
 use super::metadata;
 use super::options::{ModelOptions, TextTask};

@@ -9,14 +9,14 @@ use safetensors::tensor::TensorView;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::architecture::Architecture;
 use super::kernels::{Arithmetic, Isa};
 use super::network::Network;
 use super::network_weights::NetworkWeights;
-use super::prefix::{self, Prefix};
 use super::tests::{CASES, case, run_all};
-use crate::adapter_settings::{Adapter, AdapterSettings, LowRankAdapter};
-use crate::safetensors::Checkpoint;
+use embedctl_checkpoint::architecture::Architecture;
+use embedctl_checkpoint::prefix::{self, Prefix};
+use embedctl_checkpoint::safetensors::Checkpoint;
+use embedctl_checkpoint::{Adapter, AdapterSettings, LowRankAdapter};
 use embedctl_common::error::Result;
 
 const ADAPTERS: &str = "../../fixtures/adapters";

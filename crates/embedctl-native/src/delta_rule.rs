@@ -3,9 +3,10 @@
 //! transformers computes them in chunks of 64 tokens; a state that every token changes in turn is the same but for
 //! rounding, and its cost grows with the row's length alone.
 
-use super::architecture::DeltaRule;
-use super::kernels::{Activation, DeltaHead, Isa, Norm, delta_rule};
+use super::kernels::{DeltaHead, Isa, Norm, activate_all, delta_rule, gate_by_activation};
 use super::scratch::{ThreadCrew, ThreadScratch};
+use embedctl_checkpoint::architecture::DeltaRule;
+use embedctl_common::Activation;
 
 /// Added to the squared length of queries and keys.
 const LENGTH_EPSILON: f32 = 1e-6;
@@ -119,7 +120,7 @@ impl DeltaWeights {
             let gates = gates[..values].chunks_exact(value_size);
             for (head, (into, gate)) in into.zip(gates).enumerate() {
                 let normed = &out[(head * tokens + number) * value_size..][..value_size];
-                Activation::Silu.gate(isa, gate, normed, into);
+                gate_by_activation(Activation::Silu, isa, gate, normed, into);
             }
         }
         for (token, out) in parts.chunks_exact(stride).zip(out.chunks_exact_mut(values)) {
@@ -143,7 +144,7 @@ impl DeltaWeights {
                     *value += input * weight;
                 }
             }
-            self.rule.activation.apply(isa, own);
+            activate_all(self.rule.activation, isa, own);
         }
     }
 }

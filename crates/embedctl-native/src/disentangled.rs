@@ -2,9 +2,9 @@
 
 use std::collections::TryReserveError;
 
-use super::architecture::{Architecture, Disentangled};
 use super::kernels::{CacheLines, Matrix, Operand, ProductFinish, linear};
 use super::room::room;
+use embedctl_checkpoint::architecture::Architecture;
 use embedctl_common::error::Result;
 
 /// Keys and queries of all relative positions of a layer, a matrix for each head; empty where the model has none.
@@ -12,42 +12,6 @@ use embedctl_common::error::Result;
 pub(crate) struct RelativePositions {
     pub(crate) keys: Vec<Matrix>,
     pub(crate) queries: Vec<Matrix>,
-}
-
-impl Disentangled {
-    /// Embeddings of relative positions.
-    #[must_use]
-    pub fn rows(&self) -> usize {
-        2 * self.span
-    }
-
-    /// The row of the embedding for a query `ahead` tokens ahead of its key, which may be negative.
-    #[allow(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_sign_loss
-    )]
-    #[must_use]
-    pub fn row(&self, ahead: isize) -> usize {
-        let bucket = match self.farthest {
-            None => ahead,
-            Some(farthest) => {
-                let middle = self.span as isize / 2;
-                let distance = ahead.abs();
-                if distance <= middle {
-                    ahead
-                } else {
-                    let steps = (distance as f32 / middle as f32).ln()
-                        / (((farthest - 1) as f64 / middle as f64) as f32).ln()
-                        * (middle - 1) as f32;
-                    (steps.ceil() as isize + middle) * ahead.signum()
-                }
-            }
-        };
-        let span = self.span as isize;
-        (bucket + span).clamp(0, 2 * span - 1) as usize
-    }
 }
 
 /// A worker's memory for the scores of one head.

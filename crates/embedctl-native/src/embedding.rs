@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use super::architecture::{Architecture, PositionBias};
 use super::executor::{Executor, add};
 use super::kernels::{ProductFinish, linear};
 use super::packed::OuterWeights;
 use super::relative_bias;
 use super::room::room;
 use super::scratch::{Rows, Scratch, ThreadScratch};
+use embedctl_checkpoint::architecture::{Architecture, PositionBias};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::MAX_LENGTH;
 
@@ -203,7 +203,7 @@ impl Executor<'_> {
         let sets = self.architecture.rotary.iter().zip(&outer.angles);
         for (turns, (frequencies, stored)) in scratch.turns.iter_mut().zip(sets) {
             match stored {
-                None => frequencies.extend(turns, longest),
+                None => turns.extend(frequencies, longest),
                 Some(stored) => turns.copy(stored, longest),
             }
         }

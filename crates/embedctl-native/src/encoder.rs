@@ -8,8 +8,6 @@ use embedctl_common::vectors::{Numbers, RowVector};
 use embedctl_common::{Error, ErrorKind, Result};
 use embedctl_common::{machine, remedies, size, small_file};
 
-use crate::adapter_settings::Adapter;
-use crate::architecture::{Architecture, LARGEST_CONFIG};
 use crate::kernels::{Arithmetic, Isa, TermPooling};
 use crate::loader::Loader;
 use crate::masked_head::{HeadScratch, MaskedHead};
@@ -18,6 +16,8 @@ use crate::network::Network;
 use crate::network_weights::NetworkWeights;
 use crate::prepared::PreparedCache;
 use crate::scratch::{Rows, Scratch, ThreadCrew};
+use embedctl_checkpoint::Adapter;
+use embedctl_checkpoint::architecture::{Architecture, LARGEST_CONFIG};
 
 /// The engine's name in messages.
 const NAME: &str = "native";

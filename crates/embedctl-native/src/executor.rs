@@ -9,12 +9,12 @@ mod experts;
 
 use std::sync::Mutex;
 
-use super::architecture::{Architecture, Layer};
 use super::crew::piece;
 use super::kernels::{CacheLines, Isa, Matrix, ProductFinish, linear};
 use super::packed::{InputRanges, LayerWeights, Norms, OuterWeights, Product, SmallWeights};
 use super::room::{block, room};
 use super::scratch::{Rows, Scratch, ThreadCrew, ThreadScratch, helpers};
+use embedctl_checkpoint::architecture::{Architecture, Layer};
 use embedctl_common::threads::locked;
 
 /// A network's description and an instruction set, without weights.

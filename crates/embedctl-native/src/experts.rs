@@ -5,9 +5,9 @@
 
 use std::collections::TryReserveError;
 
-use super::architecture::{Architecture, ExpertsDescription};
 use super::kernels::{CacheLines, Matrix, PackedLayout};
 use super::room::room;
+use embedctl_checkpoint::architecture::{Architecture, ExpertsDescription};
 use embedctl_common::error::Result;
 
 /// Beside the experts' products: the shares and the bias.
@@ -118,19 +118,17 @@ impl ExpertScratch {
     }
 }
 
-impl ExpertsDescription {
-    /// The layouts of an expert's two products, in a network that is `hidden` wide.
-    pub(super) fn layouts(&self, hidden: usize) -> [PackedLayout; 2] {
-        let up = PackedLayout {
-            outputs: self.width,
-            inputs: hidden,
-            gated: self.gated,
-        };
-        let down = PackedLayout {
-            outputs: hidden,
-            inputs: self.width,
-            gated: false,
-        };
-        [up, down]
-    }
+/// The layouts of an expert's two products, in a network that is `hidden` wide.
+pub(super) fn layouts(experts: &ExpertsDescription, hidden: usize) -> [PackedLayout; 2] {
+    let up = PackedLayout {
+        outputs: experts.width,
+        inputs: hidden,
+        gated: experts.gated,
+    };
+    let down = PackedLayout {
+        outputs: hidden,
+        inputs: experts.width,
+        gated: false,
+    };
+    [up, down]
 }

@@ -6,19 +6,14 @@
 
 use std::collections::TryReserveError;
 
-use super::architecture::{Architecture, LatentAttention};
-use super::kernels::{Activation, CacheLines, Isa, Matrix, Norm, Operand, ProductFinish, linear};
+use super::kernels::{CacheLines, Isa, Matrix, Norm, Operand, ProductFinish, linear};
 use super::room::room;
+use embedctl_checkpoint::architecture::{Architecture, LatentAttention};
+use embedctl_common::Activation;
 use embedctl_common::error::Result;
-
-/// The beginning of its tensors' names, which stand beside the network's.
-pub(crate) const NAMES: &str = "latent_attention_model.";
 
 /// Tokens that run together: enough to make use of each fetched weight, few enough for a core's cache.
 const BLOCK: usize = 64;
-
-/// The feed-forward is so many times as wide as the model.
-const FEED_FORWARD: usize = 4;
 
 /// The weights in single precision, row-major.
 #[derive(Debug)]
@@ -81,27 +76,10 @@ impl LatentScratch {
     }
 }
 
-impl LatentAttention {
-    /// Scores of a token.
-    pub(crate) fn scores(&self) -> usize {
-        self.heads * self.latents
-    }
-
-    /// The feed-forward's inner width.
-    #[must_use]
-    pub fn inner(&self, hidden: usize) -> usize {
-        FEED_FORWARD * hidden
-    }
-
-    fn widest(&self, hidden: usize) -> usize {
-        self.scores().max(self.inner(hidden)).max(hidden)
-    }
-
-    /// Bytes of the packed weights.
-    pub(crate) fn bytes(&self, hidden: usize) -> usize {
-        let rows = 2 * self.scores() + 3 * self.inner(hidden);
-        rows.saturating_mul(hidden).saturating_mul(size_of::<f32>())
-    }
+/// Bytes of the packed weights of `latent`, in a network that is `hidden` wide.
+pub(crate) fn packed_bytes(latent: &LatentAttention, hidden: usize) -> usize {
+    let rows = 2 * latent.scores() + 3 * latent.inner(hidden);
+    rows.saturating_mul(hidden).saturating_mul(size_of::<f32>())
 }
 
 impl LatentWeights {

@@ -10,22 +10,23 @@ mod products;
 
 use std::sync::Arc;
 
-use super::adapter::CheckedAdapter;
-use super::architecture::{
-    Architecture, Layer, NormDescription, NormKind, PositionBias, QueryKeyNorm,
-};
 use super::kernels::{self, Arithmetic, Isa, Matrix, PackedLayout};
-use super::low_rank::LowRank;
-use super::names::{self, Alternatives, NormNames, TASK_TYPE};
 use super::network_weights::NetworkWeights;
 use super::packed::{
     BesideProducts, InputRanges, LayerWeights, Norms, OuterWeights, Product, SmallWeights,
     TokenTable,
 };
-use super::prefix::{self, Prefix};
-use super::rotary::{Rotary, RotaryTable};
-use super::tasks::{ChangedModule, TaskWeights};
-use crate::safetensors::{Checkpoint, ElementTable, Tensor, missing};
+use super::rotary::RotaryTable;
+use embedctl_checkpoint::Rotary;
+use embedctl_checkpoint::adapter::CheckedAdapter;
+use embedctl_checkpoint::architecture::{
+    Architecture, Layer, NormDescription, NormKind, PositionBias, QueryKeyNorm,
+};
+use embedctl_checkpoint::names::{self, Alternatives, NormNames, TASK_TYPE};
+use embedctl_checkpoint::prefix::{self, Prefix};
+use embedctl_checkpoint::safetensors::{Checkpoint, Tensor, missing};
+use embedctl_checkpoint::tasks::{ChangedModule, TaskWeights};
+use embedctl_common::low_rank::LowRank;
 pub(crate) use products::StoredProduct;
 
 use embedctl_common::error::{Error, Result};
@@ -94,7 +95,7 @@ impl<'a> Loader<'a> {
         let (word_source, word) = self.word();
         let positions = embeddings.positions.map(|positions| {
             let (source, name) = self.positions();
-            ElementTable::open(source, &name, Some(positions.count), Some(width))
+            source.table(&name, Some(positions.count), Some(width))
         });
         let projection = if embeddings.projected {
             let StoredProduct { layout, rows, bias } = self.projection()?;
@@ -102,7 +103,7 @@ impl<'a> Loader<'a> {
         } else {
             None
         };
-        let word = ElementTable::open(word_source, &word, embeddings.vocabulary, Some(width))?;
+        let word = word_source.table(&word, embeddings.vocabulary, Some(width))?;
         Ok(OuterWeights {
             word_change: self.word_change(word.rows())?,
             word: TokenTable::Stored(word),

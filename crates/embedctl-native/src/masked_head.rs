@@ -6,16 +6,17 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::architecture::{LARGEST_CONFIG, activation_named};
 use super::kernels::{
-    Activation, Arithmetic, CacheLines, Isa, Matrix, Norm, Operand, PackedLayout, ProductFinish,
-    TermPooling, linear, linear_part,
+    Arithmetic, CacheLines, Isa, Matrix, Norm, Operand, PackedLayout, ProductFinish, TermPooling,
+    linear, linear_part,
 };
 use super::loader::Loader;
 use super::packed::TokenTable;
 use super::rows::StoredRows;
 use super::scratch::Rows;
-use crate::safetensors::{Checkpoint, Tensor, missing};
+use embedctl_checkpoint::architecture::{LARGEST_CONFIG, activation_named};
+use embedctl_checkpoint::safetensors::{Checkpoint, Tensor, missing};
+use embedctl_common::Activation;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::small_file;
 use embedctl_common::vectors::Numbers;

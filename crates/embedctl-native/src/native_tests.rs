@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::adapter_settings::Adapter;
-use super::architecture::Architecture;
 use super::crew::{SHARED, piece};
 use super::kernels::{Arithmetic, Isa};
 use super::network::Network;
 use super::network_weights::NetworkWeights;
 use super::room::largest_block;
 use super::scratch::{Rows, Scratch, ThreadCrew, helpers};
+use embedctl_checkpoint::Adapter;
+use embedctl_checkpoint::architecture::Architecture;
 use embedctl_common::error::ErrorKind;
 use embedctl_testing::mutation::{all_asked, most_asked};
 

@@ -2,10 +2,11 @@
 //! kills a process that uses it.
 
 use super::BATCH_TOKENS;
-use super::architecture::Architecture;
 use super::kernels::Arithmetic;
+use super::latent::packed_bytes;
 use super::packed::Product;
 use super::scratch::Scratch;
+use embedctl_checkpoint::architecture::Architecture;
 use embedctl_common::error::{Cause, Error, ErrorKind, Result};
 use embedctl_common::machine;
 use embedctl_common::remedies;
@@ -95,7 +96,7 @@ impl Need {
             }
         };
         let latent = architecture.latent;
-        let latent = latent.map_or(0, |latent| latent.bytes(architecture.hidden));
+        let latent = latent.map_or(0, |latent| packed_bytes(&latent, architecture.hidden));
         let workers = Scratch::bytes(architecture, BATCH_TOKENS, BATCH_TOKENS);
         let workers = workers.saturating_mul(threads);
         let beside = match arithmetic {

@@ -6,7 +6,6 @@ use std::path::Path;
 use rayon::prelude::*;
 
 use super::BATCH_TOKENS;
-use super::architecture::{Architecture, Layer};
 use super::executor::Executor;
 use super::kernels::{Arithmetic, CacheLines, Isa, Matrix};
 use super::loader::Loader;
@@ -14,6 +13,7 @@ use super::masked_head::{MaskedHead, StoredHead};
 use super::network_weights::NetworkWeights;
 use super::packed::{InputRanges, LayerWeights, OuterWeights, Product};
 use super::scratch::{Rows, Scratch, ThreadCrew};
+use embedctl_checkpoint::architecture::{Architecture, Layer};
 use embedctl_common::error::{Error, Result};
 
 /// Rows of random ids by which 8-bit products are balanced, and their length.

@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::adapter::CheckedAdapter;
-use crate::adapter_settings::Adapter;
-use crate::architecture::Architecture;
 use crate::prepared::PreparedWeights;
-use crate::safetensors::{Checkpoint, Element};
-use crate::tasks::{self, TaskWeights};
+use embedctl_checkpoint::Adapter;
+use embedctl_checkpoint::adapter::CheckedAdapter;
+use embedctl_checkpoint::architecture::Architecture;
+use embedctl_checkpoint::safetensors::Checkpoint;
+use embedctl_checkpoint::tasks::{self, TaskWeights};
+use embedctl_common::elements::Element;
 use embedctl_common::error::Result;
 use embedctl_common::hash;
 

@@ -8,9 +8,9 @@ use super::disentangled::RelativePositions;
 use super::experts::ExpertWeights;
 use super::kernels::{Matrix, Norm};
 use super::latent::LatentWeights;
-use super::low_rank::LowRank;
 use super::rotary::RotaryTable;
-use crate::safetensors::ElementTable;
+use embedctl_common::elements::ElementTable;
+use embedctl_common::low_rank::LowRank;
 
 /// The norms around half a layer.
 #[derive(Debug, Default)]

@@ -8,8 +8,6 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 pub use self::head::PlainHead;
-use crate::adapter_settings::Adapter;
-use crate::architecture::{Architecture, ExpertsDescription, PositionBias};
 use crate::kernels::{Isa, Norm};
 use crate::latent::LatentMatrices;
 use crate::loader::Loader;
@@ -19,7 +17,10 @@ use crate::packed::{BesideProducts, Product};
 use crate::relative_bias;
 use crate::rotary::RotaryTable;
 use crate::rows::StoredRows;
-use crate::safetensors::{Checkpoint, Element, ElementTable, Tensor, missing};
+use embedctl_checkpoint::architecture::{Architecture, ExpertsDescription, PositionBias};
+use embedctl_checkpoint::safetensors::{Checkpoint, Tensor, missing};
+use embedctl_checkpoint::{Adapter, Rotary};
+use embedctl_common::elements::{Element, ElementTable};
 use embedctl_common::error::{Error, Result};
 
 /// A described network and its checkpoint. Headers are read when it is opened, weights when they are asked for.
@@ -183,14 +184,14 @@ impl PlainNetwork {
     pub fn table(&self, table: PlainTable) -> Result<ElementTable> {
         let (rows, width, _) = self.table_shape(table)?;
         let (checkpoint, name) = self.table_source(table)?;
-        let stored = ElementTable::open(checkpoint, &name, Some(rows), Some(width))?;
+        let stored = checkpoint.table(&name, Some(rows), Some(width))?;
         let change = match table {
             PlainTable::Tokens => self.loader()?.word_change(rows)?,
             PlainTable::Positions => None,
         };
         Ok(match change {
             None => stored,
-            Some(change) => stored.changed(|row, values| change.apply(row, width, values)),
+            Some(change) => stored.changed(&|row, values| change.apply(row, width, values)),
         })
     }
 
@@ -215,10 +216,10 @@ impl PlainNetwork {
     pub fn turns(&self, positions: usize) -> Result<Vec<RotaryTable>> {
         let stored = self.loader()?.angles()?;
         let sets = self.architecture.rotary.iter().zip(stored);
-        let table = |(rotary, stored): (&crate::rotary::Rotary, Option<RotaryTable>)| {
+        let table = |(rotary, stored): (&Rotary, Option<RotaryTable>)| {
             stored.unwrap_or_else(|| {
                 let mut made = RotaryTable::default();
-                rotary.extend(&mut made, positions);
+                made.extend(rotary, positions);
                 made
             })
         };

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::architecture::Architecture;
 use super::kernels::{Arithmetic, Isa};
 use super::network::Network;
 use super::network_weights::NetworkWeights;
 use super::prepared::PreparedCache;
 use super::tests::{CASES, case, run_all};
+use embedctl_checkpoint::architecture::Architecture;
 use embedctl_common::atomic;
 
 const REDUCED: [Arithmetic; 3] = [Arithmetic::Int8, Arithmetic::Int16, Arithmetic::Bf16];

@@ -1,6 +1,6 @@
 //! Bias of attention scores by relative position: from the buckets that a model has learned, or by slopes.
 
-use super::architecture::PositionBias;
+use embedctl_checkpoint::architecture::PositionBias;
 
 /// How far the bias of `heads` heads reaches, to either side.
 pub(super) fn reach(bias: &[f32], heads: usize) -> usize {

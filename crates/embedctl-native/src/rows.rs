@@ -1,8 +1,9 @@
 //! The rows of a product's weight, read from the checkpoint while they are packed. Unpacked, a product of a large model
 //! has half a gigabyte, and each thread packs one. An adapter's changes are applied as rows are read.
 
-use super::adapter::WeightChange;
-use crate::safetensors::{Element, Tensor};
+use embedctl_checkpoint::adapter::WeightChange;
+use embedctl_checkpoint::safetensors::Tensor;
+use embedctl_common::elements::Element;
 use embedctl_common::error::{Error, Result};
 
 /// Floats that are read at a time.

@@ -4,7 +4,6 @@ use std::collections::TryReserveError;
 use std::ops::Range;
 use std::sync::Mutex;
 
-use super::architecture::Architecture;
 use super::crew::{Crew, Helpers, piece};
 use super::disentangled::RelativeScratch;
 use super::experts::ExpertScratch;
@@ -13,6 +12,7 @@ use super::latent::LatentScratch;
 use super::relative_bias;
 use super::room::{grow, largest_block};
 use super::rotary::RotaryTable;
+use embedctl_checkpoint::architecture::Architecture;
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::machine;
 use embedctl_common::remedies;

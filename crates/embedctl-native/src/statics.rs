@@ -7,7 +7,8 @@
 use std::path::PathBuf;
 
 use crate::embedding::unknown_id;
-use crate::safetensors::{Checkpoint, ElementTable};
+use embedctl_checkpoint::safetensors::Checkpoint;
+use embedctl_common::elements::ElementTable;
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::machine;
 use embedctl_common::remedies;
@@ -41,7 +42,7 @@ impl StaticTable {
         };
         let stored = checkpoint.get(name).map_or(0, |table| table.stored_bytes());
         room_for(stored)?;
-        let vectors = ElementTable::open(&checkpoint, name, None, None)?;
+        let vectors = checkpoint.table(name, None, None)?;
         // In sentence-transformers' layout the file's other tensors are not read.
         let extra = |name: &str| {
             if one_a_token {

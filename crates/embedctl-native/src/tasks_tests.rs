@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::adapter_settings::Adapter;
-use super::architecture::Architecture;
 use super::kernels::{Arithmetic, Isa};
 use super::network_weights::NetworkWeights;
 use super::plain::{PlainNetwork, PlainTable};
 use super::tests::{CASES, case_of, open_changed, run_all};
-use crate::safetensors::Element;
+use embedctl_checkpoint::Adapter;
+use embedctl_checkpoint::architecture::Architecture;
+use embedctl_common::elements::Element;
 
 const NAMES: [&str; 2] = ["jina-lora", "jina-lora-two-types"];
 

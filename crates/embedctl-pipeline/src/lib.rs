@@ -16,12 +16,12 @@ pub mod pipeline;
 pub mod survey;
 pub mod work;
 
+use embedctl_checkpoint::safetensors;
 use embedctl_common::{atomic, cancel, error, named, remedies, setting, stage, threads};
 use embedctl_data::output::rejects;
 use embedctl_data::{input, output};
 use embedctl_engine as engine;
 use embedctl_model as model;
-use embedctl_native::safetensors;
 use embedctl_onnx as onnx;
 use embedctl_outputs::identity::provenance;
 use embedctl_outputs::{identity, job, progress, reuse};

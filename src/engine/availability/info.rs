@@ -94,7 +94,7 @@ fn native(model: &Model) -> Option<String> {
     let text = std::fs::read(model.network().join("config.json")).ok()?;
     let config: serde_json::Value = serde_json::from_slice(small_file::without_mark(&text)).ok()?;
     let kind = config["model_type"].as_str()?;
-    (kind != "model2vec").then(|| embedctl_native::support(&config))
+    (kind != "model2vec").then(|| embedctl_checkpoint::support(&config))
 }
 
 fn fit(provider: Provider, model: &Model, float: Option<FloatType>, report: &DeviceReport) -> Fit {

@@ -5,7 +5,7 @@ mod statics;
 mod token_weights;
 
 pub use check::{absent_kernels, check};
-pub use embedctl_native::knows;
+pub use embedctl_checkpoint::knows;
 
 use embedctl_native::{BATCH_TOKENS, Encoder, EncoderWorker, PreparedCache, Rows, StaticTable};
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use embedctl_checkpoint::safetensors::{Checkpoint, missing};
 use embedctl_common::vectors::Numbers;
-use embedctl_native::safetensors::{Checkpoint, missing};
 
 use super::statics::LIMITS;
 

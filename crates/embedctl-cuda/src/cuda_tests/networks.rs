@@ -1,6 +1,6 @@
 //! Every architecture's states against the native engine's; rows in company; what a layer launches.
 
-use embedctl_native::architecture::Architecture;
+use embedctl_checkpoint::architecture::Architecture;
 use embedctl_native::kernels::TermPooling;
 use embedctl_native::{Encoder as NativeEncoder, PlainNetwork, kernels::Arithmetic};
 

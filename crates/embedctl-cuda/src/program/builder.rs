@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use embedctl_checkpoint::architecture::Architecture;
 use embedctl_common::error::Result;
-use embedctl_native::architecture::Architecture;
 use embedctl_native::kernels::Norm;
 use embedctl_native::{BesideProducts, Norms, PlainNetwork, PlainProduct};
 

@@ -1,7 +1,7 @@
 //! From ids to states: tables of tokens, types and positions, and what all layers share of positions.
 
+use embedctl_checkpoint::architecture::PositionBias;
 use embedctl_common::error::Result;
-use embedctl_native::architecture::PositionBias;
 use embedctl_native::{PlainProduct, PlainTable, RotaryTable};
 
 use super::builder::{ProgramBuilder, TurnTable};

@@ -1,8 +1,9 @@
 //! The steps behind the layers: the final norm, latent attention, the finished states, and the masked-LM head.
 
+use embedctl_checkpoint::architecture::LatentAttention;
+use embedctl_common::Activation;
 use embedctl_common::error::Result;
-use embedctl_native::architecture::LatentAttention;
-use embedctl_native::kernels::{Activation, TermPooling};
+use embedctl_native::kernels::TermPooling;
 use embedctl_native::{LatentProduct, PlainProduct};
 
 use super::builder::ProgramBuilder;

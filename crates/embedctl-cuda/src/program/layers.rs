@@ -1,7 +1,7 @@
 //! The steps of layers: attention or a convolution, and a feed-forward or experts, each with its norms.
 
+use embedctl_checkpoint::architecture::{ExpertsDescription, Layer};
 use embedctl_common::error::Result;
-use embedctl_native::architecture::{ExpertsDescription, Layer};
 use embedctl_native::{BesideProducts, Norms, PlainProduct, Product};
 
 use super::builder::{ProgramBuilder, TurnTable};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use embedctl_checkpoint::architecture::ExpertsDescription;
 use embedctl_common::error::{Error, Result};
-use embedctl_native::architecture::ExpertsDescription;
 
 use super::CardRunner;
 use crate::arguments::{CombineArguments, GatherArguments, PlaceArguments, RouteArguments};

@@ -373,7 +373,7 @@ fn onnx_files_are_found_by_precision_and_by_path() {
 #[test]
 fn a_file_that_changes_after_it_was_read_has_no_hash() {
     let native = |variant: &Variant| {
-        let wanted = WeightsPreference::Checkpoint(embedctl_native::knows);
+        let wanted = WeightsPreference::Checkpoint(embedctl_checkpoint::knows);
         Model::open(&variant.options(), wanted).unwrap()
     };
     let case = "dense-two-layers";

@@ -84,7 +84,7 @@ mod tests {
         for kind in TEXT_PARTS {
             assert!(refusal(kind).contains("language_model"), "{kind}");
             let text = serde_json::json!({ "model_type": format!("{kind}_text") });
-            assert_eq!(embedctl_native::knows(&text), Ok(()), "{kind}");
+            assert_eq!(embedctl_checkpoint::knows(&text), Ok(()), "{kind}");
         }
         assert!(!refusal("whisper").contains("language_model"));
     }

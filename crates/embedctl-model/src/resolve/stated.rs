@@ -9,9 +9,9 @@ use crate::options::ModelTask;
 use crate::sentence_config::{self, SentenceConfig};
 use crate::tasks;
 use crate::tokenizer::{self, TokenizerFiles, TokenizerRequests};
+use embedctl_checkpoint::adds_token_types;
 use embedctl_common::error::{Error, Result};
 use embedctl_hub::gguf;
-use embedctl_native::adds_token_types;
 use embedctl_rows::sparse::SparseKind;
 
 /// The metadata of a repository.

@@ -9,9 +9,9 @@ use crate::modules;
 use crate::options::ModelOptions;
 use crate::resolve::{self, refuse_dense};
 use crate::tokenizer::{self, TokenizerRequests};
+use embedctl_checkpoint::safetensors;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::MAX_LENGTH;
-use embedctl_native::safetensors;
 use embedctl_rows::sparse::SparseKind;
 use embedctl_rows::{ModelConfig, OutputChoice, Step};
 

@@ -1,7 +1,6 @@
 //! Runs the first half of a layer: attention, or a convolution or a delta rule in its place.
 
 use super::{Executor, NotedRanges, Team, note};
-use crate::architecture::{Architecture, Layer};
 use crate::crew::piece;
 use crate::delta_rule::DeltaWeights;
 use crate::disentangled::RelativeScratch;
@@ -14,6 +13,7 @@ use crate::relative_bias;
 use crate::room::room;
 use crate::rotary::RotaryTable;
 use crate::scratch::{Rows, Scratch, ThreadCrew, ThreadScratch};
+use embedctl_checkpoint::architecture::{Architecture, Layer};
 
 /// Queries of a part of a row at least, about: each part packs all keys again.
 const PART_QUERIES: usize = 128;

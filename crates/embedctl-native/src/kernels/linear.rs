@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::isa::{with, with_floats, with_tiles};
 use super::lines::dwords_mut;
-use super::math::{Activation, Polynomials, activate, gelu_coarse};
+use super::math::{Polynomials, activate, gelu_coarse};
 use super::matrix::{Matrix, panel_width};
 use super::operand::Converted;
 use super::rounding::i16_block;
@@ -13,7 +13,7 @@ use super::tile::{
     Block, Dot, Floats, LINE, MOST_WIDTH, Next, Pairs, Quads, RUN, TileEnd, TileSums,
     WidenedHalves, multiply, split, with_bf16,
 };
-use embedctl_common::Arithmetic;
+use embedctl_common::{Activation, Arithmetic};
 
 /// The last operation on a product `y = x W' + bias`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

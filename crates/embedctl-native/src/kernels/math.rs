@@ -5,54 +5,36 @@ use std::sync::LazyLock;
 
 use super::isa::{Isa, with_floats};
 use super::simd::{Coefficients, MOST_LANES, Simd};
+use embedctl_common::Activation;
 
-/// The activation after a feed-forward layer's first product.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Activation {
-    /// `x Φ(x)` by the error function (transformers: `gelu`).
-    Gelu,
-    /// Its approximation by `tanh` (`gelu_new`, `gelu_pytorch_tanh`, `gelu_fast`).
-    GeluTanh,
-    /// `x σ(1.702 x)` (`quick_gelu`).
-    QuickGelu,
-    /// `x σ(x)` (`silu`, `swish`).
-    Silu,
-    /// `max(x, 0)`; NaN stays NaN.
-    Relu,
-    /// `tanh(x)`.
-    Tanh,
+/// Applies an activation to every value.
+pub fn activate_all(by: Activation, isa: Isa, x: &mut [f32]) {
+    with_floats!(isa, s => {
+        let tables = Polynomials::get(s).erf(s);
+        for x in x.chunks_mut(lanes(s)) {
+            let v = s.load_part(x, 0.0);
+            s.store_part(x, activate(s, &tables, by, v));
+        }
+    });
 }
 
-impl Activation {
-    /// Applies it to every value.
-    pub fn apply(self, isa: Isa, x: &mut [f32]) {
-        with_floats!(isa, s => {
-            let tables = Polynomials::get(s).erf(s);
-            for x in x.chunks_mut(lanes(s)) {
-                let v = s.load_part(x, 0.0);
-                s.store_part(x, activate(s, &tables, self, v));
-            }
-        });
-    }
-
-    /// `out = self(gate) * up`, value by value.
-    ///
-    /// # Panics
-    /// The slices differ in length.
-    pub fn gate(self, isa: Isa, gate: &[f32], up: &[f32], out: &mut [f32]) {
-        assert!(
-            gate.len() == up.len() && up.len() == out.len(),
-            "slices of one length"
-        );
-        with_floats!(isa, s => {
-            let tables = Polynomials::get(s).erf(s);
-            let inputs = gate.chunks(lanes(s)).zip(up.chunks(lanes(s)));
-            for (out, (gate, up)) in out.chunks_mut(lanes(s)).zip(inputs) {
-                let v = activate(s, &tables, self, s.load_part(gate, 0.0));
-                s.store_part(out, s.mul(v, s.load_part(up, 0.0)));
-            }
-        });
-    }
+/// `out = by(gate) * up`, value by value.
+///
+/// # Panics
+/// The slices differ in length.
+pub fn gate_by_activation(by: Activation, isa: Isa, gate: &[f32], up: &[f32], out: &mut [f32]) {
+    assert!(
+        gate.len() == up.len() && up.len() == out.len(),
+        "slices of one length"
+    );
+    with_floats!(isa, s => {
+        let tables = Polynomials::get(s).erf(s);
+        let inputs = gate.chunks(lanes(s)).zip(up.chunks(lanes(s)));
+        for (out, (gate, up)) in out.chunks_mut(lanes(s)).zip(inputs) {
+            let v = activate(s, &tables, by, s.load_part(gate, 0.0));
+            s.store_part(out, s.mul(v, s.load_part(up, 0.0)));
+        }
+    });
 }
 
 /// Multiplies each value of `x` with the sigmoid of its gate.

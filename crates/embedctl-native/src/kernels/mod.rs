@@ -43,7 +43,7 @@ pub use embedctl_common::Arithmetic;
 pub use isa::{HOW_TO_BUILD_ALL, Isa};
 pub use linear::{ProductFinish, linear, linear_part};
 pub use lines::CacheLines;
-pub use math::{Activation, gate_by_sigmoid};
+pub use math::{activate_all, gate_by_activation, gate_by_sigmoid};
 pub use matrix::{Matrix, PackedLayout};
 pub use norm::Norm;
 pub use operand::{Converted, Operand};

@@ -1,8 +1,8 @@
 //! Loads the convolutions over a few tokens.
 
 use super::Loader;
-use crate::architecture::ShortConvolution;
 use crate::convolution::ConvolutionWeights;
+use embedctl_checkpoint::architecture::ShortConvolution;
 use embedctl_common::error::Result;
 
 impl Loader<'_> {

@@ -1,8 +1,8 @@
 //! Loads the weights of gated delta rules.
 
 use super::Loader;
-use crate::architecture::DeltaRule;
 use crate::delta_rule::DeltaWeights;
+use embedctl_checkpoint::architecture::DeltaRule;
 use embedctl_common::error::Result;
 
 impl Loader<'_> {

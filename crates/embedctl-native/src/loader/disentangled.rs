@@ -1,9 +1,10 @@
 //! Loads keys and queries of relative positions.
 
 use super::Loader;
-use crate::architecture::Architecture;
 use crate::disentangled::RelativePositions;
 use crate::kernels::{Arithmetic, Isa, Matrix, Operand, PackedLayout, ProductFinish, linear};
+use embedctl_checkpoint::architecture::Architecture;
+use embedctl_checkpoint::names::Sources;
 use embedctl_common::error::Result;
 
 impl Loader<'_> {
@@ -56,7 +57,7 @@ impl Loader<'_> {
             self.norm(["", ""], names, *norm, hidden)?
                 .apply(self.isa, &mut table);
         }
-        let of = |sources: Option<super::names::Sources>, biased: bool| -> Result<Vec<f32>> {
+        let of = |sources: Option<Sources>, biased: bool| -> Result<Vec<f32>> {
             let Some(sources) = sources else {
                 return Ok(Vec::new());
             };

@@ -1,11 +1,11 @@
 //! Loads experts: their router and their products.
 
 use super::Loader;
-use crate::architecture::ExpertsDescription;
-use crate::experts::ExpertWeights;
+use crate::experts::{self, ExpertWeights};
 use crate::kernels::{Arithmetic, Matrix, PackedLayout};
 use crate::packed::{InputRanges, Product};
 use crate::rows::StoredRows;
+use embedctl_checkpoint::architecture::ExpertsDescription;
 use embedctl_common::error::Result;
 
 impl Loader<'_> {
@@ -21,7 +21,7 @@ impl Loader<'_> {
         ranges: Option<&InputRanges>,
         products: &mut Vec<Matrix>,
     ) -> Result<()> {
-        let layouts = described.layouts(self.architecture.hidden);
+        let layouts = experts::layouts(described, self.architecture.hidden);
         for expert in 0..described.count {
             let rows = self.expert_rows(layer, described, expert)?;
             let both = [Product::Up, Product::Down].into_iter().zip(layouts);

@@ -1,10 +1,11 @@
 //! Loads latent attention.
 
 use super::Loader;
-use crate::architecture::LatentAttention;
 use crate::kernels::{Arithmetic, Matrix, Norm, Operand, PackedLayout, ProductFinish, linear};
-use crate::latent::{LatentMatrices, LatentWeights, NAMES};
-use crate::safetensors::{Tensor, missing};
+use crate::latent::{LatentMatrices, LatentWeights};
+use embedctl_checkpoint::architecture::LatentAttention;
+use embedctl_checkpoint::names::LATENT;
+use embedctl_checkpoint::safetensors::{Tensor, missing};
 use embedctl_common::error::Result;
 use rayon::prelude::*;
 
@@ -86,7 +87,7 @@ impl<'a> Loader<'a> {
 
     /// A tensor of latent attention.
     fn beside(&self, name: &str, shape: &[usize]) -> Result<Tensor<'a>> {
-        let name = format!("{NAMES}{name}");
+        let name = format!("{LATENT}{name}");
         let tensor = self.checkpoint.get(&name);
         let tensor = tensor.ok_or_else(|| missing(self.checkpoint, &name))?;
         tensor.expect_shape(shape)?;

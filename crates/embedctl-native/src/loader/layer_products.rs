@@ -4,10 +4,11 @@ use rayon::prelude::*;
 
 use super::Loader;
 use super::products::StoredProduct;
-use crate::architecture::{Architecture, ExpertsDescription};
+use crate::experts;
 use crate::kernels::{Arithmetic, Matrix, PackedLayout};
-use crate::names::Sources;
 use crate::packed::{InputRanges, Product};
+use embedctl_checkpoint::architecture::{Architecture, ExpertsDescription};
+use embedctl_checkpoint::names::Sources;
 use embedctl_common::error::Result;
 
 /// A product of a layer, and where its weights are.
@@ -32,7 +33,7 @@ impl<'a> Loader<'a> {
         let own = self.own_products(set, &Product::ALL);
         let mut layouts: Vec<PackedLayout> = own.iter().map(|one| one.layout).collect();
         if let Some(experts) = self.experts_of(set) {
-            let both = experts.layouts(self.architecture.hidden);
+            let both = experts::layouts(&experts, self.architecture.hidden);
             layouts.extend((0..experts.count).flat_map(|_| both));
         }
         layouts

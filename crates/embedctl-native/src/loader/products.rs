@@ -1,14 +1,14 @@
 //! The weights of products: their rows under any of their names and in any of their orders, packed for the kernels.
 
 use super::Loader;
-use crate::adapter::{WeightChange, class_parts};
-use crate::architecture::Architecture;
 use crate::kernels::{Arithmetic, Matrix, PackedLayout};
-use crate::names::{self, Sources};
 use crate::packed::Product;
 use crate::rows::StoredRows;
-use crate::safetensors::{Tensor, missing};
-use crate::tasks::ChangedModule;
+use embedctl_checkpoint::adapter::{WeightChange, class_parts};
+use embedctl_checkpoint::architecture::Architecture;
+use embedctl_checkpoint::names::{self, Sources};
+use embedctl_checkpoint::safetensors::{Tensor, missing};
+use embedctl_checkpoint::tasks::ChangedModule;
 use embedctl_common::error::{Error, Result};
 
 /// A product's weight as a checkpoint stores it.

@@ -3,10 +3,11 @@
 use std::ops::Range;
 
 use super::{PlainNetwork, PlainProduct, PlainTable};
-use crate::kernels::{Activation, Norm};
+use crate::kernels::Norm;
 use crate::masked_head::StoredHead;
 use crate::rows::StoredRows;
-use crate::safetensors::Element;
+use embedctl_common::Activation;
+use embedctl_common::elements::Element;
 use embedctl_common::error::Result;
 
 /// A masked-LM head without its products ([`PlainProduct::TermTransform`], [`PlainProduct::Terms`]).

@@ -1,7 +1,7 @@
 //! Products that a checkpoint holds in fewer bits than single precision, for engines that widen them themselves.
 
 use super::{PlainNetwork, PlainProduct};
-use crate::safetensors::Element;
+use embedctl_common::elements::Element;
 use embedctl_common::error::Result;
 
 impl PlainNetwork {

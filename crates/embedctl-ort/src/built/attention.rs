@@ -1,6 +1,6 @@
 //! Attention.
 
-use embedctl_native::architecture::{AttentionDescription, Layer};
+use embedctl_checkpoint::architecture::{AttentionDescription, Layer};
 use embedctl_native::{BesideProducts, PlainNetwork, PlainProduct, Product};
 use embedctl_onnx::Attribute;
 

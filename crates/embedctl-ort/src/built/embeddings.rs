@@ -1,6 +1,6 @@
 //! Tokens become states: the sum of their embeddings, with its norm and projection.
 
-use embedctl_native::architecture::LearnedPositions;
+use embedctl_checkpoint::architecture::LearnedPositions;
 use embedctl_native::{OutsideLayers, PlainNetwork, PlainProduct, PlainTable};
 use embedctl_onnx::{Attribute, INT64};
 

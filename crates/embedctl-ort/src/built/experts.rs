@@ -5,8 +5,8 @@ use embedctl_native::{PlainNetwork, PlainProduct};
 use embedctl_onnx::Attribute;
 
 use super::writer::{GraphWriter, WeightSource};
+use embedctl_checkpoint::architecture::ExpertsDescription;
 use embedctl_common::error::Result;
-use embedctl_native::architecture::ExpertsDescription;
 
 impl GraphWriter {
     /// The sum of a set's experts for `input`, `[rows, length, hidden]`.

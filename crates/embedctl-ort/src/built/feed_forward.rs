@@ -1,6 +1,6 @@
 //! Feed-forwards and their activations.
 
-use embedctl_native::kernels::Activation;
+use embedctl_common::Activation;
 use embedctl_native::{PlainNetwork, PlainProduct, Product};
 
 use super::writer::{GraphWriter, WeightSource};

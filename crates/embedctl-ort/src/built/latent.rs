@@ -1,7 +1,7 @@
 //! Latent attention behind the last layer.
 
-use embedctl_native::architecture::LatentAttention;
-use embedctl_native::kernels::Activation;
+use embedctl_checkpoint::architecture::LatentAttention;
+use embedctl_common::Activation;
 use embedctl_native::{LatentProduct, PlainNetwork, PlainProduct};
 use embedctl_onnx::Attribute;
 

@@ -1,6 +1,6 @@
 //! A whole network: embeddings, and the layers in their order.
 
-use embedctl_native::architecture::{Architecture, Layer};
+use embedctl_checkpoint::architecture::{Architecture, Layer};
 use embedctl_native::{BesideProducts, Norms, PlainNetwork};
 
 use super::GraphForm;

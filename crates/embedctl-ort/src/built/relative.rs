@@ -1,7 +1,7 @@
 //! Additions to attention scores by the distance from query to key: masks, biases by bucket or slope, and
 //! DeBERTa's scores with relative positions.
 
-use embedctl_native::architecture::{Disentangled, PositionBias};
+use embedctl_checkpoint::architecture::{Disentangled, PositionBias};
 use embedctl_native::{PlainNetwork, RelativeTables};
 use embedctl_onnx::{Attribute, INT64};
 

@@ -1,6 +1,6 @@
 //! Values that all layers share: inputs, distances, masks and shapes.
 
-use embedctl_native::architecture::{Architecture, Layer};
+use embedctl_checkpoint::architecture::{Architecture, Layer};
 use embedctl_onnx::{Attribute, FLOAT};
 
 use super::GraphForm;

@@ -1,6 +1,6 @@
 //! A declared weight's elements, read from the checkpoint.
 
-use embedctl_native::safetensors::Element;
+use embedctl_common::elements::Element;
 use embedctl_native::{PlainNetwork, PlainProduct, PlainTable};
 
 use super::FloatType;

@@ -7,6 +7,7 @@
 use super::source::BuiltSource;
 use crate::CPU_LIMITS;
 use crate::built::{DeclaredWeight, PIECE};
+use embedctl_checkpoint::architecture::Architecture;
 use embedctl_common::error::{Cause, Error, ErrorKind, Result};
 use embedctl_common::machine::{self, Room};
 use embedctl_common::remedies;
@@ -15,7 +16,6 @@ use embedctl_common::size;
 use embedctl_common::threads::usable_cores;
 use embedctl_engine::provider::{NARROW_WEIGHTS, value_of};
 use embedctl_engine::{EngineOptions, OptionValue, Provider};
-use embedctl_native::architecture::Architecture;
 
 /// The memory that a graph takes, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

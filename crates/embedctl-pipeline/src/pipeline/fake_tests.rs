@@ -38,7 +38,7 @@ struct NoEngines;
 
 impl Engines for NoEngines {
     fn knows(&self) -> Knows {
-        embedctl_native::knows
+        embedctl_checkpoint::knows
     }
 
     fn usual(&self, _: bool) -> &'static [Provider] {

@@ -1,10 +1,10 @@
 //! The tensors of a head in a checkpoint.
 
 use crate::CheckpointFiles;
+use embedctl_checkpoint::safetensors::{Checkpoint, Tensor, missing};
+use embedctl_checkpoint::{Adapter, HeadAdapter};
 use embedctl_common::error::Result;
 use embedctl_common::remedies::MERGE_ADAPTER;
-use embedctl_native::safetensors::{Checkpoint, Tensor, missing};
-use embedctl_native::{Adapter, HeadAdapter};
 use embedctl_rows::{Dense, DenseActivation, LayerNorm, Residual};
 
 /// A checkpoint whose head is read, with the changes of an adapter where there is one.

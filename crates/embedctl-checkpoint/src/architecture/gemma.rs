@@ -4,8 +4,8 @@ use super::common::{is_causal, root};
 use super::llama::LLAMA;
 use super::llama_like::LlamaLike;
 use super::{Architecture, BOTH_WAYS, KnownType, MODEL};
-use crate::kernels::Activation;
 use crate::settings::{ConfigSettings, Supported};
+use embedctl_common::Activation;
 
 pub(super) const TYPES: &[KnownType] = &[KnownType::new("gemma", MODEL, gemma)];
 

@@ -21,12 +21,13 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use embedctl_common::elements::Element;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::file_state::{self, FileState};
 use embedctl_common::hash;
 use embedctl_common::small_file;
 
-pub use tensor::{Element, ElementTable, Tensor};
+pub use tensor::Tensor;
 
 /// The longest header that is read: the safetensors library's own limit.
 const MOST_HEADER: u64 = 100_000_000;
@@ -188,7 +189,7 @@ impl Checkpoint {
     }
 
     /// Calls each tensor by the name that `of` gives for its own.
-    pub(crate) fn rename(&mut self, of: impl Fn(&str) -> String) {
+    pub fn rename(&mut self, of: fn(&str) -> String) {
         let extents = std::mem::take(&mut self.extents);
         let renamed = extents.into_iter();
         self.extents = renamed.map(|(name, extent)| (of(&name), extent)).collect();

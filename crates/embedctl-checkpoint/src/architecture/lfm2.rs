@@ -6,9 +6,9 @@ use super::{
     Architecture, FeedForward, KnownType, MODEL, Mixer, NormDescription, NormKind, QueryKeyNorm,
     ShortConvolution,
 };
-use crate::kernels::Activation;
 use crate::names::{LLAMA_BASE, NormNames, TensorNames};
 use crate::settings::{ConfigSettings, Supported};
+use embedctl_common::Activation;
 
 pub(super) const TYPES: &[KnownType] = &[KnownType::new("lfm2", MODEL, lfm2)];
 

@@ -4,9 +4,9 @@
 //! A matrix is changed as `W + scale · B · A`, and a table of embeddings as `W + scale · A · B`.
 
 use crate::architecture::Architecture;
-use crate::low_rank::LowRank;
 use crate::safetensors::{Checkpoint, missing};
 use embedctl_common::error::{Error, Result};
+use embedctl_common::low_rank::LowRank;
 use embedctl_common::setting::TASK;
 
 /// The end of the name of a weight that is parametrized.
@@ -19,7 +19,7 @@ const PARTS: [&str; 2] = [
 ];
 
 /// The name that a tensor of such a checkpoint has where nothing is parametrized.
-pub(crate) fn plain_name(stored: &str) -> String {
+pub fn plain_name(stored: &str) -> String {
     match stored.strip_suffix(ORIGINAL) {
         Some(module) => format!("{module}.weight"),
         None => stored.to_owned(),
@@ -28,7 +28,7 @@ pub(crate) fn plain_name(stored: &str) -> String {
 
 /// The chosen task's low-rank weights.
 #[derive(Debug)]
-pub(crate) struct TaskWeights {
+pub struct TaskWeights {
     /// Its name.
     pub name: String,
     /// Its place among the tasks.
@@ -41,7 +41,7 @@ pub(crate) struct TaskWeights {
 
 /// What low-rank weights change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ChangedModule {
+pub enum ChangedModule {
     /// The matrix of a product.
     Product,
     /// A table of embeddings.
@@ -53,7 +53,7 @@ impl TaskWeights {
     ///
     /// # Errors
     /// If the network has no such task.
-    pub(crate) fn of(architecture: &Architecture, name: &str) -> Result<Self> {
+    pub fn of(architecture: &Architecture, name: &str) -> Result<Self> {
         let tasks = architecture.tasks.as_ref();
         let found = tasks.and_then(|tasks| {
             let index = tasks.names.iter().position(|own| own == name)?;
@@ -76,7 +76,7 @@ impl TaskWeights {
     ///
     /// # Errors
     /// If a tensor is missing or has a wrong shape, type or content.
-    pub(crate) fn change(
+    pub fn change(
         &self,
         checkpoint: &Checkpoint,
         module: &str,
@@ -105,7 +105,7 @@ impl TaskWeights {
     }
 
     /// Bytes of its low-rank weights, as they are applied.
-    pub(crate) fn bytes(&self, checkpoint: &Checkpoint) -> usize {
+    pub fn bytes(&self, checkpoint: &Checkpoint) -> usize {
         let parts = checkpoint
             .names()
             .filter(|name| PARTS.iter().any(|part| name.ends_with(part)));

@@ -259,7 +259,7 @@ fn t5s_activation_and_gate_are_those_that_stand_beside_their_name() {
         let read = read(config).unwrap().feed_forward;
         (read.gated, read.activation)
     };
-    use crate::kernels::Activation::{Gelu, GeluTanh, Relu, Silu};
+    use embedctl_common::Activation::{Gelu, GeluTanh, Relu, Silu};
     let gated = "gated-gelu";
     assert_eq!(of(json!({})), (false, Relu));
     assert_eq!(of(json!({"feed_forward_proj": gated})), (true, GeluTanh));
@@ -278,7 +278,7 @@ fn t5s_activation_and_gate_are_those_that_stand_beside_their_name() {
 
 #[test]
 fn small_differences_of_classes_are_those_of_the_reference() {
-    use crate::kernels::Activation::{Gelu, GeluTanh};
+    use embedctl_common::Activation::{Gelu, GeluTanh};
     let mixtral = read(json!({"model_type": "mixtral"})).unwrap();
     assert_eq!(mixtral.norm.epsilon, 1e-5);
     for (name, own) in [

@@ -3,20 +3,15 @@
 
 use std::collections::BTreeMap;
 
-/// The type of a storage's numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NumberType {
-    F32,
-    F16,
-    Bf16,
-}
+use embedctl_common::elements::Element;
 
 /// Where a tensor's numbers are.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct TensorPlace {
     /// The member of the archive.
     pub storage: String,
-    pub kind: NumberType,
+    /// The type of its numbers.
+    pub element: Element,
     /// The first of its numbers there.
     pub offset: usize,
     pub shape: Vec<usize>,
@@ -30,7 +25,7 @@ enum PickledName {
     /// `torch._utils._rebuild_tensor_v2`.
     Tensor,
     /// A class of storages.
-    Storage(NumberType),
+    Storage(Element),
 }
 
 /// A value on the machine's stack.
@@ -45,7 +40,7 @@ enum PickledValue {
     Name(PickledName),
     /// A dictionary; only texts are kept as keys.
     Dictionary(BTreeMap<String, PickledValue>),
-    Storage(String, NumberType),
+    Storage(String, Element),
     Tensor(TensorPlace),
 }
 
@@ -84,9 +79,9 @@ fn known(module: &str, name: &str) -> Option<PickledName> {
     match (module, name) {
         ("collections", "OrderedDict") => Some(PickledName::Dictionary),
         ("torch._utils", "_rebuild_tensor_v2") => Some(PickledName::Tensor),
-        ("torch", "FloatStorage") => Some(PickledName::Storage(NumberType::F32)),
-        ("torch", "HalfStorage") => Some(PickledName::Storage(NumberType::F16)),
-        ("torch", "BFloat16Storage") => Some(PickledName::Storage(NumberType::Bf16)),
+        ("torch", "FloatStorage") => Some(PickledName::Storage(Element::F32)),
+        ("torch", "HalfStorage") => Some(PickledName::Storage(Element::F16)),
+        ("torch", "BFloat16Storage") => Some(PickledName::Storage(Element::Bf16)),
         _ => None,
     }
 }
@@ -326,7 +321,7 @@ impl<'a> Unpickler<'a> {
         };
         let [
             PickledValue::Text(what),
-            PickledValue::Name(PickledName::Storage(kind)),
+            PickledValue::Name(PickledName::Storage(element)),
             PickledValue::Text(member),
             _,
             _,
@@ -335,7 +330,7 @@ impl<'a> Unpickler<'a> {
             return Err(damaged());
         };
         match what.as_str() {
-            "storage" => self.push(PickledValue::Storage(member.clone(), *kind)),
+            "storage" => self.push(PickledValue::Storage(member.clone(), *element)),
             _ => Err(damaged()),
         }
     }
@@ -352,7 +347,7 @@ impl<'a> Unpickler<'a> {
             (
                 PickledName::Tensor,
                 [
-                    PickledValue::Storage(storage, kind),
+                    PickledValue::Storage(storage, element),
                     PickledValue::Number(offset),
                     PickledValue::Tuple(shape),
                     PickledValue::Tuple(strides),
@@ -374,7 +369,7 @@ impl<'a> Unpickler<'a> {
                 }
                 self.push(PickledValue::Tensor(TensorPlace {
                     storage: storage.clone(),
-                    kind: *kind,
+                    element: *element,
                     offset: *offset,
                     shape,
                 }))

@@ -1,50 +1,6 @@
 use safetensors::tensor::TensorView;
 
-use super::tensor::{all_finite, widen_halves};
 use super::*;
-
-#[test]
-fn half_precision_is_widened_exactly() {
-    let data: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
-    // Rows of every length up to more than one slice, wherever they begin.
-    for len in 1..150 {
-        let mut ours = vec![0.0; len];
-        for (row, bytes) in data.chunks_exact(2 * len).enumerate() {
-            widen_halves(bytes, &mut ours);
-            for (i, ours) in ours.iter().enumerate() {
-                let bits = (row * len + i) as u16;
-                let theirs = half::f16::from_bits(bits).to_f32();
-                assert!(
-                    ours.to_bits() == theirs.to_bits() || (ours.is_nan() && theirs.is_nan()),
-                    "{bits:#x}: {ours} instead of {theirs}"
-                );
-            }
-        }
-    }
-}
-
-#[test]
-fn nan_and_infinity_are_found_in_every_element_type() {
-    let halves = |values: [f32; 3]| {
-        values
-            .map(|value| half::f16::from_f32(value).to_le_bytes())
-            .concat()
-    };
-    let brains = |values: [f32; 3]| {
-        values
-            .map(|value| half::bf16::from_f32(value).to_le_bytes())
-            .concat()
-    };
-    let singles = |values: [f32; 3]| values.map(f32::to_le_bytes).concat();
-    for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-        assert!(!all_finite(Element::F16, &halves([1.0, bad, 0.0])));
-        assert!(!all_finite(Element::Bf16, &brains([1.0, bad, 0.0])));
-        assert!(!all_finite(Element::F32, &singles([1.0, bad, 0.0])));
-    }
-    assert!(all_finite(Element::F16, &halves([65504.0, -0.0, 6e-8])));
-    assert!(all_finite(Element::Bf16, &brains([3e38, -0.0, 1e-40])));
-    assert!(all_finite(Element::F32, &singles([f32::MAX, -0.0, 1e-45])));
-}
 
 #[test]
 fn damaged_checkpoints_are_read_or_refused() {
@@ -133,7 +89,7 @@ fn a_file_that_is_written_to_or_cut_while_it_is_read_is_an_error_and_no_signal()
         file.set_modified(std::time::SystemTime::UNIX_EPOCH)
             .unwrap();
         let checkpoint = Checkpoint::open_files(std::slice::from_ref(&path)).unwrap();
-        let table = ElementTable::open(&checkpoint, "table", None, None).unwrap();
+        let table = checkpoint.table("table", None, None).unwrap();
         checkpoint.check_unchanged().unwrap();
         change();
         // Elements read before the change stay the same.

@@ -9,7 +9,8 @@
 pub type Sources = &'static [&'static [&'static str]];
 
 /// The module of a part: its name without marks.
-pub(crate) fn module(part: &str) -> &str {
+#[must_use]
+pub fn module(part: &str) -> &str {
     let part = part.strip_prefix('^').unwrap_or(part);
     part.split_once('#').map_or(part, |(name, _)| name)
 }
@@ -70,7 +71,8 @@ impl NormNames {
     }
 
     /// All names of one place.
-    pub(crate) fn all(&self) -> [Alternatives; 4] {
+    #[must_use]
+    pub fn all(&self) -> [Alternatives; 4] {
         [self.before, self.after, self.with_input, self.sum]
     }
 }
@@ -160,8 +162,11 @@ pub struct ExpertNames {
     pub bias: &'static str,
 }
 
+/// The beginning of the names of latent attention's tensors, which stand beside the network's.
+pub const LATENT: &str = "latent_attention_model.";
+
 /// ERNIE's table of tasks.
-pub(crate) const TASK_TYPE: &str = "embeddings.task_type_embeddings";
+pub const TASK_TYPE: &str = "embeddings.task_type_embeddings";
 
 /// BERT's names, from which the others differ in some.
 pub(crate) const BASE: TensorNames = TensorNames {

@@ -1,8 +1,8 @@
 //! The description of a network, in the terms of the executor.
 
-use crate::kernels::Activation;
 use crate::names::{Alternatives, Sources, TensorNames};
 use crate::rotary::Rotary;
+use embedctl_common::Activation;
 
 /// How a norm works.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -130,6 +130,43 @@ pub struct Disentangled {
     pub norm: Option<Alternatives>,
 }
 
+impl Disentangled {
+    /// Embeddings of relative positions.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        2 * self.span
+    }
+
+    /// The row of the embedding for a query `ahead` tokens ahead of its key, which may be negative.
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )]
+    #[must_use]
+    #[inline] // into the engines, which are optimised: it runs for each distance
+    pub fn row(&self, ahead: isize) -> usize {
+        let bucket = match self.farthest {
+            None => ahead,
+            Some(farthest) => {
+                let middle = self.span as isize / 2;
+                let distance = ahead.abs();
+                if distance <= middle {
+                    ahead
+                } else {
+                    let steps = (distance as f32 / middle as f32).ln()
+                        / (((farthest - 1) as f64 / middle as f64) as f32).ln()
+                        * (middle - 1) as f32;
+                    (steps.ceil() as isize + middle) * ahead.signum()
+                }
+            }
+        };
+        let span = self.span as isize;
+        (bucket + span).clamp(0, 2 * span - 1) as usize
+    }
+}
+
 /// Feed-forwards of which each token takes some.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ExpertsDescription {
@@ -180,13 +217,15 @@ pub struct AttentionDescription {
 
 impl AttentionDescription {
     /// Channels of all queries, and of all keys.
-    pub(crate) fn query_key_widths(&self) -> [usize; 2] {
+    #[must_use]
+    pub fn query_key_widths(&self) -> [usize; 2] {
         let of = |heads: usize| heads.saturating_mul(self.head_size);
         [of(self.heads), of(self.key_value_heads)]
     }
 
     /// Floats of a token in front of attention: queries, keys, values, and gates where there are any.
-    pub(crate) fn input_width(&self) -> usize {
+    #[must_use]
+    pub fn input_width(&self) -> usize {
         let [query, key] = self.query_key_widths();
         let gate = if self.gated { query } else { 0 };
         query
@@ -228,24 +267,28 @@ pub struct DeltaRule {
 
 impl DeltaRule {
     /// Channels of all queries, and of all keys.
-    pub(crate) fn keys(&self) -> usize {
+    #[must_use]
+    pub fn keys(&self) -> usize {
         self.key_heads.saturating_mul(self.key_size)
     }
 
     /// Channels of all values, which are those of the output.
-    pub(crate) fn values(&self) -> usize {
+    #[must_use]
+    pub fn values(&self) -> usize {
         self.value_heads.saturating_mul(self.value_size)
     }
 
     /// Outputs of the products in front of it: queries, keys and values together, gates, and for each head of values how
     /// much its state is corrected and how much it decays.
-    pub(crate) fn inputs(&self) -> [usize; 4] {
+    #[must_use]
+    pub fn inputs(&self) -> [usize; 4] {
         let mixed = (self.keys().saturating_mul(2)).saturating_add(self.values());
         [mixed, self.values(), self.value_heads, self.value_heads]
     }
 
     /// Their sum.
-    pub(crate) fn input_width(&self) -> usize {
+    #[must_use]
+    pub fn input_width(&self) -> usize {
         self.inputs().into_iter().fold(0, usize::saturating_add)
     }
 }
@@ -280,7 +323,8 @@ pub struct FeedForward {
 
 impl FeedForward {
     /// The inner widths of all layers: its own and that of experts.
-    pub(crate) fn widths(&self) -> [usize; 2] {
+    #[must_use]
+    pub fn widths(&self) -> [usize; 2] {
         [
             self.width.max(1),
             self.experts
@@ -309,6 +353,9 @@ pub struct Layer {
     pub mixer: Mixer,
 }
 
+/// The feed-forward behind latent attention is so many times as wide as the model.
+const LATENT_FEED_FORWARD: usize = 4;
+
 /// Attention of each token to vectors that the model has learned, and a gated feed-forward behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LatentAttention {
@@ -318,6 +365,26 @@ pub struct LatentAttention {
     pub heads: usize,
     /// Channels of a head.
     pub head_size: usize,
+}
+
+impl LatentAttention {
+    /// Scores of a token.
+    #[must_use]
+    pub fn scores(&self) -> usize {
+        self.heads * self.latents
+    }
+
+    /// The feed-forward's inner width.
+    #[must_use]
+    pub fn inner(&self, hidden: usize) -> usize {
+        LATENT_FEED_FORWARD * hidden
+    }
+
+    /// The widest of what a token has behind each of its products.
+    #[must_use]
+    pub fn widest(&self, hidden: usize) -> usize {
+        self.scores().max(self.inner(hidden)).max(hidden)
+    }
 }
 
 /// Low-rank weights of several tasks, which a checkpoint holds beside those of the network.
@@ -382,13 +449,15 @@ pub struct Architecture {
 
 impl Architecture {
     /// The convolution of the layers that take a set of weights, where they have one in place of attention.
-    pub(crate) fn convolution_of(&self, set: usize) -> Option<ShortConvolution> {
+    #[must_use]
+    pub fn convolution_of(&self, set: usize) -> Option<ShortConvolution> {
         self.convolution
             .filter(|_| self.mixes_by(set, Mixer::Convolution))
     }
 
     /// The gated delta rule of the layers that take a set of weights, where they have it in place of attention.
-    pub(crate) fn delta_rule_of(&self, set: usize) -> Option<DeltaRule> {
+    #[must_use]
+    pub fn delta_rule_of(&self, set: usize) -> Option<DeltaRule> {
         self.delta_rule
             .filter(|_| self.mixes_by(set, Mixer::DeltaRule))
     }
@@ -401,13 +470,15 @@ impl Architecture {
     /// Whether the layer of a set of weights can be run in two halves, attention and feed-forward, of which the second needs
     /// no weights of the first and nothing but its result: not with parallel branches. Of a set that several layers take
     /// in turn, each half would be loaded for each of them.
-    pub(crate) fn runs_in_halves(&self, set: usize) -> bool {
+    #[must_use]
+    pub fn runs_in_halves(&self, set: usize) -> bool {
         let own = self.layers.iter().filter(|layer| layer.weights == set);
         !self.parallel && own.count() <= 1
     }
 
     /// The widths of attention's input and of its output, where those of a convolution and of a delta rule have room, too.
-    pub(crate) fn mixing_widths(&self) -> [usize; 2] {
+    #[must_use]
+    pub fn mixing_widths(&self) -> [usize; 2] {
         let [query, _] = self.attention.query_key_widths();
         let [mut input, mut output] = [self.attention.input_width(), query];
         let mut need = |other: [usize; 2]| {

@@ -4,9 +4,9 @@ use serde_json::json;
 
 use super::common::{activation, activation_named, base, epsilon};
 use super::{Architecture, KnownType, NormDescription, NormKind, PositionBias};
-use crate::kernels::Activation;
 use crate::names::{T5, T5_BASE, TensorNames};
 use crate::settings::{ConfigSettings, Supported};
+use embedctl_common::Activation;
 
 /// Encoders alone keep their names; a checkpoint of both halves has them too.
 const PREFIXES: &[&str] = &["transformer"];

@@ -11,10 +11,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use archive::Archive;
+use embedctl_common::elements::widen;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::small_file;
-use half::{bf16, f16};
-use pickle::NumberType;
 
 /// A file that is larger holds more than the head of a model.
 const MOST_BYTES: u64 = 1 << 28;
@@ -69,10 +68,7 @@ fn tensors(bytes: &[u8], names: &[&str]) -> Result<BTreeMap<String, SavedTensor>
             .shape
             .iter()
             .try_fold(1_usize, |all, &side| all.checked_mul(side));
-        let size = match tensor.kind {
-            NumberType::F32 => 4,
-            NumberType::F16 | NumberType::Bf16 => 2,
-        };
+        let size = tensor.element.size();
         let own = elements.and_then(|elements| {
             let start = tensor.offset.checked_mul(size)?;
             Some(start..start.checked_add(elements.checked_mul(size)?)?)
@@ -84,17 +80,8 @@ fn tensors(bytes: &[u8], names: &[&str]) -> Result<BTreeMap<String, SavedTensor>
         left = left
             .checked_sub(numbers.len())
             .ok_or("has tensors that together are larger than the file")?;
-        let halves = || numbers.as_chunks::<2>().0.iter().copied();
-        let values = match tensor.kind {
-            NumberType::F32 => {
-                let words = numbers.as_chunks::<4>().0.iter();
-                words.map(|word| f32::from_le_bytes(*word)).collect()
-            }
-            NumberType::F16 => halves().map(|it| f16::from_le_bytes(it).to_f32()).collect(),
-            NumberType::Bf16 => halves()
-                .map(|it| bf16::from_le_bytes(it).to_f32())
-                .collect(),
-        };
+        let mut values = vec![0.0; numbers.len() / size];
+        widen(tensor.element, numbers, &mut values);
         let shape = tensor.shape;
         found.insert(name, SavedTensor { shape, values });
     }

@@ -75,7 +75,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-pub(crate) use self::common::activation_named;
+pub use self::common::activation_named;
 pub use self::description::{
     Architecture, AttentionDescription, DeltaRule, Disentangled, Embeddings, ExpertsDescription,
     FeedForward, LatentAttention, Layer, LearnedPositions, Mixer, NormDescription, NormKind,
@@ -85,7 +85,7 @@ use super::settings::{ConfigSettings, Supported, Unsupported};
 use embedctl_common::small_file;
 
 /// Bytes of config.json at most; those of models have some kilobytes.
-pub(crate) const LARGEST_CONFIG: u64 = 64 << 20;
+pub const LARGEST_CONFIG: u64 = 64 << 20;
 
 /// More layers than any model has; a bound for damaged files.
 const MAX_LAYERS: usize = 4096;

@@ -2,8 +2,10 @@
 
 /// Low-rank weights: `scale · up · down`.
 #[derive(Debug)]
-pub(crate) struct LowRank {
+pub struct LowRank {
+    /// The rank.
     pub rank: usize,
+    /// The factor of the product.
     pub scale: f32,
     /// `[rank, inputs]`.
     pub down: Vec<f32>,
@@ -13,7 +15,7 @@ pub(crate) struct LowRank {
 
 impl LowRank {
     /// Changes the matrix's rows from `first` on, of `inputs` elements each. Each row changes independently of the others.
-    pub(crate) fn apply(&self, first: usize, inputs: usize, rows: &mut [f32]) {
+    pub fn apply(&self, first: usize, inputs: usize, rows: &mut [f32]) {
         let up = self.up[first * self.rank..].chunks_exact(self.rank);
         let mut delta = vec![0.0_f32; inputs];
         for (row, up) in rows.chunks_exact_mut(inputs).zip(up) {

@@ -11,7 +11,7 @@ use embedctl_common::error::{Error, Result};
 
 /// The prefix of a network's tensor names.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Prefix {
+pub struct Prefix {
     /// With its dot; may be empty.
     pub prefix: String,
     /// A note about the choice.
@@ -23,7 +23,7 @@ pub(crate) struct Prefix {
 ///
 /// # Errors
 /// If it holds none, or several without a sign which one is meant.
-pub(crate) fn find<'a>(
+pub fn find<'a>(
     architecture: &Architecture,
     file: &Path,
     names: impl Iterator<Item = &'a str>,

@@ -6,10 +6,10 @@ use super::{
     Architecture, AttentionDescription, Embeddings, FeedForward, Layer, MAX_LAYERS, Mixer,
     NormDescription, NormKind, QueryKeyRows, SCALING,
 };
-use crate::kernels::Activation;
 use crate::names::TensorNames;
 use crate::rotary::{Rotary, RotarySets, RotaryShape};
 use crate::settings::{ConfigSettings, Supported};
+use embedctl_common::Activation;
 
 /// The part that most descriptions share; each architecture fills in the rest.
 pub(super) fn base(
@@ -135,7 +135,8 @@ pub(super) fn activation(
 }
 
 /// The activation by the name that transformers has for it.
-pub(crate) fn activation_named(name: &str) -> Option<Activation> {
+#[must_use]
+pub fn activation_named(name: &str) -> Option<Activation> {
     Some(match name {
         "gelu" | "gelu_python" => Activation::Gelu,
         "gelu_new" | "gelu_pytorch_tanh" | "gelu_python_tanh" | "gelu_fast" | "gelu_accurate" => {

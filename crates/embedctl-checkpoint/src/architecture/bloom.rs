@@ -5,9 +5,9 @@ use serde_json::json;
 use super::common::{base, epsilon, is_mask_causal, look_ways, no_windows};
 use super::gpt2::PREFIXES;
 use super::{Architecture, KnownType, PositionBias};
-use crate::kernels::Activation;
 use crate::names::{BASE, NormNames, TensorNames};
 use crate::settings::{ConfigSettings, Supported};
+use embedctl_common::Activation;
 
 pub(super) const TYPES: &[KnownType] = &[KnownType::new("bloom", PREFIXES, bloom).named(NAMES)];
 

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::architecture::Architecture;
-use super::low_rank::LowRank;
 use super::names::{self, Alternatives, Sources, TASK_TYPE};
 use crate::adapter_settings::{AdapterSettings, LowRankAdapter};
 use crate::safetensors::{Checkpoint, Tensor};
 use embedctl_common::error::{Error, Result};
+use embedctl_common::low_rank::LowRank;
 
 /// peft's prefix of the network's module names.
 pub(crate) const WRAPPED: &str = "base_model.model.";
@@ -39,7 +39,7 @@ const HEADS: &[&str] = &[
 
 /// An adapter, checked against the network that it is for.
 #[derive(Debug)]
-pub(crate) struct CheckedAdapter {
+pub struct CheckedAdapter {
     settings: AdapterSettings,
     checkpoint: Arc<Checkpoint>,
     /// Modules with low-rank weights, and their names in the file.
@@ -54,7 +54,7 @@ impl CheckedAdapter {
     /// # Errors
     /// If it has weights that are not applied here, lacks some that its settings name, or has some for modules that
     /// the network lacks.
-    pub(crate) fn open(adapter: &LowRankAdapter, architecture: &Architecture) -> Result<Self> {
+    pub fn open(adapter: &LowRankAdapter, architecture: &Architecture) -> Result<Self> {
         let settings = adapter.settings.clone();
         let checkpoint = Arc::new(Checkpoint::open_files(std::slice::from_ref(
             &adapter.weights,
@@ -139,22 +139,22 @@ impl CheckedAdapter {
     }
 
     /// Its settings.
-    pub(crate) fn settings(&self) -> &AdapterSettings {
+    pub fn settings(&self) -> &AdapterSettings {
         &self.settings
     }
 
     /// The file that holds the weights, as a checkpoint of its own.
-    pub(crate) fn checkpoint(&self) -> &Arc<Checkpoint> {
+    pub fn checkpoint(&self) -> &Arc<Checkpoint> {
         &self.checkpoint
     }
 
     /// The name in the file of the tensor that replaces the network's `tensor`, if there is one.
-    pub(crate) fn replaced(&self, tensor: &str) -> Option<&str> {
+    pub fn replaced(&self, tensor: &str) -> Option<&str> {
         self.replaced.get(tensor).map(String::as_str)
     }
 
     /// Bytes of all low-rank weights, as they are applied.
-    pub(crate) fn low_rank_bytes(&self) -> usize {
+    pub fn low_rank_bytes(&self) -> usize {
         let tensors = self.low_rank.values().flat_map(|name| {
             [0, 1].map(|part| {
                 self.checkpoint
@@ -171,7 +171,7 @@ impl CheckedAdapter {
     ///
     /// # Errors
     /// If a tensor of the adapter has a wrong shape, type or content.
-    pub(crate) fn change(
+    pub fn change(
         &self,
         module: &str,
         rows: usize,
@@ -205,7 +205,7 @@ impl CheckedAdapter {
 }
 
 /// An adapter's changes to the rows of a module's weight.
-pub(crate) struct WeightChange<'a> {
+pub struct WeightChange<'a> {
     rows: usize,
     inputs: usize,
     /// The tensor that replaces them.
@@ -216,7 +216,7 @@ pub(crate) struct WeightChange<'a> {
 
 impl WeightChange<'_> {
     /// Low-rank weights alone, for a weight of `[rows, inputs]`.
-    pub(crate) fn low_rank([rows, inputs]: [usize; 2], low_rank: LowRank) -> Self {
+    pub fn low_rank([rows, inputs]: [usize; 2], low_rank: LowRank) -> Self {
         Self {
             rows,
             inputs,
@@ -226,7 +226,7 @@ impl WeightChange<'_> {
     }
 
     /// How many rows the module's weight has.
-    pub(crate) fn rows(&self) -> usize {
+    pub fn rows(&self) -> usize {
         self.rows
     }
 
@@ -234,7 +234,7 @@ impl WeightChange<'_> {
     ///
     /// # Errors
     /// If a tensor of the adapter has wrong content.
-    pub(crate) fn apply(&self, first: usize, rows: &mut [f32]) -> Result<()> {
+    pub fn apply(&self, first: usize, rows: &mut [f32]) -> Result<()> {
         if let Some(tensor) = self.replaced {
             tensor.read(first * self.inputs, rows)?;
         }
@@ -296,7 +296,7 @@ fn own_name<'a>(name: &'a str, architecture: &Architecture) -> &'a str {
 }
 
 /// The parts of a product that is `outputs` of the network's own rows, by the names of transformers' class.
-pub(super) fn class_parts(sources: Sources, outputs: usize) -> &'static [&'static str] {
+pub fn class_parts(sources: Sources, outputs: usize) -> &'static [&'static str] {
     let mut fitting = sources
         .iter()
         .filter(|parts| [1, outputs].contains(&parts.len()));

@@ -4,10 +4,10 @@ use serde_json::json;
 
 use super::common::{base, epsilon, turn_by};
 use super::{Architecture, FeedForward, KnownType, MODEL, NormDescription, NormKind};
-use crate::kernels::Activation;
 use crate::names::{BASE, NormNames, TensorNames};
 use crate::rotary::RotaryShape;
 use crate::settings::{ConfigSettings, Supported};
+use embedctl_common::Activation;
 
 pub(super) const TYPES: &[KnownType] = &[KnownType::new("neobert", MODEL, neobert).own_code()];
 

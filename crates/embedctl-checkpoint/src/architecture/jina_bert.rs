@@ -4,9 +4,9 @@ use serde_json::json;
 
 use super::common::{activation, base, epsilon};
 use super::{Architecture, PositionBias, QueryKeyNorm};
-use crate::kernels::Activation;
 use crate::names::{BASE, NormNames, TensorNames};
 use crate::settings::{ConfigSettings, Supported};
+use embedctl_common::Activation;
 
 static GATED: TensorNames = TensorNames {
     up: &[&["mlp.gated_layers"]],

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use super::architecture::Architecture;
-use super::latent;
 use super::names::{self, Alternatives, Sources, TASK_TYPE};
 
 /// Modules beside the network that most checkpoints have, and buffers that are computed: no word about them.
@@ -184,7 +183,7 @@ fn is_outer(architecture: &Architecture, own: &str) -> bool {
 
 /// Whether a full name is that of a tensor which stands beside the network's and is computed with it.
 fn is_beside(architecture: &Architecture, name: &str) -> bool {
-    architecture.latent.is_some() && name.starts_with(latent::NAMES)
+    architecture.latent.is_some() && name.starts_with(names::LATENT)
 }
 
 /// Whether a name, with or without the network's prefix, is that of a module which checkpoints of this type have.
