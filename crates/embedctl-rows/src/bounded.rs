@@ -110,7 +110,7 @@ impl BoundedSteps {
     ///
     /// # Errors
     /// If the normalizer fails on it, or goes beyond the budget.
-    pub fn normalize(&self, text: &mut NormalizedString) -> Result<(), String> {
+    pub(crate) fn normalize(&self, text: &mut NormalizedString) -> Result<(), String> {
         let budget = TextBudget::of(text.get().len());
         let normalizer = self.normalizer(&budget);
         let normalized = normalizer.map_or(Ok(()), |one| one.normalize(text));
@@ -118,7 +118,7 @@ impl BoundedSteps {
     }
 
     /// Whether the tokenizer has a pre-tokenizer.
-    pub fn has_splits(&self) -> bool {
+    pub(crate) fn has_splits(&self) -> bool {
         !self.splits.is_empty()
     }
 
@@ -126,7 +126,10 @@ impl BoundedSteps {
     ///
     /// # Errors
     /// If the pre-tokenizer fails on it, or goes beyond the budget.
-    pub fn pre_tokenize(&self, text: NormalizedString) -> Result<PreTokenizedString, String> {
+    pub(crate) fn pre_tokenize(
+        &self,
+        text: NormalizedString,
+    ) -> Result<PreTokenizedString, String> {
         let budget = TextBudget::of(text.get().len());
         let mut split = PreTokenizedString::from(text);
         self.split(&mut split, &budget)?;
@@ -168,7 +171,10 @@ impl BoundedSteps {
 ///
 /// # Errors
 /// If it does not.
-pub fn check_added(normalizer: &NormalizerWrapper, added: &[AddedToken]) -> Result<(), String> {
+pub(crate) fn check_added(
+    normalizer: &NormalizerWrapper,
+    added: &[AddedToken],
+) -> Result<(), String> {
     let steps = normal_steps(normalizer)?;
     let normalized = || added.iter().filter(|token| token.normalized);
     let budget = TextBudget::of(normalized().map(|token| token.content.len()).sum());

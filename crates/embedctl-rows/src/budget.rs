@@ -42,6 +42,7 @@ pub struct TextBudget {
 
 impl TextBudget {
     /// For a text of so many bytes.
+    #[must_use]
     pub fn of(bytes: usize) -> Self {
         let seconds = bytes / BYTES_PER_SECOND;
         Self {
@@ -55,6 +56,7 @@ impl TextBudget {
     }
 
     /// For a program that makes values of a text of so many bytes.
+    #[must_use]
     pub fn of_program(bytes: usize) -> Self {
         Self {
             bytes: bytes
@@ -66,7 +68,7 @@ impl TextBudget {
 
     /// With another time, and bytes enough.
     #[cfg(test)]
-    pub fn of_time(time: Duration) -> Self {
+    pub(crate) fn of_time(time: Duration) -> Self {
         Self {
             time,
             ..Self::of(1 << 20)
@@ -74,6 +76,7 @@ impl TextBudget {
     }
 
     /// Bytes that a text of so many bytes may become.
+    #[must_use]
     pub const fn bytes(text: usize) -> usize {
         text.saturating_mul(GROWTH).saturating_add(ADDED)
     }
@@ -103,6 +106,7 @@ impl TextBudget {
     }
 
     /// All time for the text, in seconds.
+    #[must_use]
     pub fn seconds(&self) -> f64 {
         self.time.as_secs_f64()
     }
