@@ -25,7 +25,6 @@ use modes::pool_one;
 use modules::{PackedSteps, normalize};
 
 pub use modes::PoolingRule;
-pub use modules::is_finite;
 
 /// Turns a model's output into finished vectors.
 #[derive(Debug, Clone)]

@@ -17,13 +17,14 @@ use crate::engine::row_worker::not_finite_empty;
 use crate::error::{Cause, Error, Place, Result};
 use crate::model::Model;
 use crate::output::{OutputFormat, without_refused};
-use crate::pool::{Pooler, is_finite};
+use crate::pool::Pooler;
 use crate::progress::{Counts, Progress};
 use crate::record::{Reject, RowParts, RowRef, RowVector, Slot, SourceNames};
 use crate::setting::FAIL_ON_EMPTY;
 use crate::stage::Clocks;
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::Schema;
+use embedctl_common::vectors::is_finite;
 use embedctl_records::options::InputOptions;
 
 /// The id of a record that was read whole, unless it is the number of its line, which stands beside it.

@@ -1,5 +1,6 @@
 //! The modules after pooling: dense layers, layer norms, scaling to length 1.
 
+use embedctl_common::vectors::is_finite;
 use std::sync::Arc;
 
 use crate::Dense;
@@ -172,12 +173,6 @@ impl Step {
             }
         }
     }
-}
-
-/// Whether a vector holds neither NaN nor infinity.
-#[must_use]
-pub fn is_finite(vector: &[f32]) -> bool {
-    vector.iter().all(|value| value.is_finite())
 }
 
 /// Scales to length 1; `None` where the length is beyond f32.

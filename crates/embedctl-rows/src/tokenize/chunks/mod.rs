@@ -20,6 +20,7 @@ pub use self::late::SharedRows;
 use self::cuts::{ChunkPiece, Cutter};
 use super::bert::BertScratch;
 use super::{TextIds, TextTokenizer};
+use crate::ModelConfig;
 use crate::batch::TokenRows;
 use embedctl_common::Texts;
 use embedctl_common::error::{Cause, Error, Result};
@@ -114,7 +115,7 @@ impl TextTokenizer {
     pub fn chunked(&self, chunking: &Chunking) -> Result<Chunked> {
         let usage = |reason: String, remedy: String| Err(Error::usage(reason).with_remedy(remedy));
         let most = self.text_tokens.saturating_sub(self.prompt_ids);
-        let limited = most < usize::MAX / 2;
+        let limited = most < ModelConfig::UNLIMITED / 2;
         let tokens = match chunking.tokens {
             Some(tokens) if tokens > most => {
                 return usage(
