@@ -139,11 +139,13 @@ impl CheckedAdapter {
     }
 
     /// Its settings.
+    #[must_use]
     pub fn settings(&self) -> &AdapterSettings {
         &self.settings
     }
 
     /// The file that holds the weights, as a checkpoint of its own.
+    #[must_use]
     pub fn checkpoint(&self) -> &Arc<Checkpoint> {
         &self.checkpoint
     }
@@ -154,6 +156,7 @@ impl CheckedAdapter {
     }
 
     /// Bytes of all low-rank weights, as they are applied.
+    #[must_use]
     pub fn low_rank_bytes(&self) -> usize {
         let tensors = self.low_rank.values().flat_map(|name| {
             [0, 1].map(|part| {
@@ -216,6 +219,7 @@ pub struct WeightChange<'a> {
 
 impl WeightChange<'_> {
     /// Low-rank weights alone, for a weight of `[rows, inputs]`.
+    #[must_use]
     pub fn low_rank([rows, inputs]: [usize; 2], low_rank: LowRank) -> Self {
         Self {
             rows,
@@ -226,6 +230,7 @@ impl WeightChange<'_> {
     }
 
     /// How many rows the module's weight has.
+    #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
@@ -296,6 +301,7 @@ fn own_name<'a>(name: &'a str, architecture: &Architecture) -> &'a str {
 }
 
 /// The parts of a product that is `outputs` of the network's own rows, by the names of transformers' class.
+#[must_use]
 pub fn class_parts(sources: Sources, outputs: usize) -> &'static [&'static str] {
     let mut fitting = sources
         .iter()

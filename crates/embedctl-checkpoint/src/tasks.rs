@@ -19,6 +19,7 @@ const PARTS: [&str; 2] = [
 ];
 
 /// The name that a tensor of such a checkpoint has where nothing is parametrized.
+#[must_use]
 pub fn plain_name(stored: &str) -> String {
     match stored.strip_suffix(ORIGINAL) {
         Some(module) => format!("{module}.weight"),
@@ -105,6 +106,7 @@ impl TaskWeights {
     }
 
     /// Bytes of its low-rank weights, as they are applied.
+    #[must_use]
     pub fn bytes(&self, checkpoint: &Checkpoint) -> usize {
         let parts = checkpoint
             .names()

@@ -32,6 +32,9 @@ pub const CPU_LIMITS: BatchLimits = BatchLimits {
 };
 
 /// Refuses device numbers that a provider with a single device does not have.
+///
+/// # Errors
+/// If they are asked for.
 pub fn single_device(provider: Provider, options: &EngineOptions) -> Result<()> {
     if options.all_devices || matches!(options.devices[..], [] | [0]) {
         return Ok(());

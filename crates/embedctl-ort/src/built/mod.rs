@@ -181,6 +181,7 @@ impl BuiltGraph {
     }
 
     /// The output that is read.
+    #[must_use]
     pub fn output(&self) -> OutputChoice {
         let name = self.graph.output[0].name.clone();
         match name.as_str() {
@@ -190,6 +191,7 @@ impl BuiltGraph {
     }
 
     /// The weights that lie beside the graph.
+    #[must_use]
     pub fn weights(&self) -> &[DeclaredWeight] {
         &self.weights
     }
@@ -251,6 +253,7 @@ impl BuiltGraph {
     }
 
     /// The same for a reader that is given the weights in memory, each as a [file](DeclaredWeight::file) of its own.
+    #[must_use]
     pub fn model_in_memory(&self) -> Vec<u8> {
         self.model(|_, weight| external(&weight.file(), 0, weight.bytes()))
     }

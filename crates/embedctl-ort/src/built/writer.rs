@@ -28,6 +28,7 @@ pub struct DeclaredWeight {
 
 impl DeclaredWeight {
     /// The file that it is for a reader that is given it in memory. rten takes no other names.
+    #[must_use]
     pub fn file(&self) -> String {
         format!("{}.data", self.name)
     }
@@ -38,6 +39,7 @@ impl DeclaredWeight {
     }
 
     /// Bytes of its elements.
+    #[must_use]
     pub fn bytes(&self) -> usize {
         self.numbers() * self.element.size()
     }

@@ -121,6 +121,7 @@ impl Tokens {
 
 impl PastDim {
     /// The dimension's size for a batch of `rows`.
+    #[must_use]
     pub fn size(self, rows: usize) -> usize {
         match self {
             Self::Rows => rows,

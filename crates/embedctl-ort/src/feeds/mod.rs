@@ -47,6 +47,9 @@ pub struct Feeds {
 
 impl Feeds {
     /// Decides for an opened model and the graph that runs it, whose output `output` is read.
+    ///
+    /// # Errors
+    /// If the graph has an input that is not known, or not the output.
     pub fn of(model: &Model, graph: &Graph, output: &OutputChoice) -> Result<Self> {
         let feeds = Self::new(graph, model.config.positions, output)
             .map_err(|reason| Error::model(&model.id, reason).with_remedy(another_file()))?;
@@ -141,6 +144,7 @@ impl Feeds {
     }
 
     /// Wraps the output's elements.
+    #[must_use]
     pub fn wrap<'a>(&self, elements: &'a [f32], batch: &PaddedBatch, width: usize) -> Output<'a> {
         match self.output {
             OutputChoice::Tokens(_) => Output::Padded {

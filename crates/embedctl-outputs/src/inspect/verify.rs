@@ -286,6 +286,9 @@ fn texts(
 }
 
 /// Refuses a model whose files differ from those in the provenance.
+///
+/// # Errors
+/// If they differ, with the first difference.
 pub fn same_model(embedder: &Embedder, then: &VectorIdentity) -> Result<()> {
     let weights = embedder.engine().provider.weights_of(embedder.model());
     let here = embedder.model().provenance(weights)?;

@@ -217,6 +217,9 @@ impl ChainedHash {
 }
 
 /// The end of the first `records` records of a window, which is read from `mark` on.
+///
+/// # Errors
+/// On an internal error.
 pub fn point_inside(window: &Window, mark: &WindowSpan, records: usize) -> Result<Point> {
     let chain = ChainedHash(mark.window.hash.clone());
     Ok(Point {
@@ -226,6 +229,7 @@ pub fn point_inside(window: &Window, mark: &WindowSpan, records: usize) -> Resul
 }
 
 /// The hash that identifies a text.
+#[must_use]
 pub fn text_hash(text: &str) -> TextHash {
     let hash = Sha256::digest(text.as_bytes());
     let mut short = TextHash::default();
