@@ -79,7 +79,7 @@ pub enum BatchWindows {
     /// Each is a window of its own, whatever its size, with all of its columns in [`crate::record::Window::batch`].
     Whole,
     /// The same, of standard input that holds Arrow stream after stream: each ends as an input does, and
-    /// [`crate::input::RecordReader::next_stream`] goes on.
+    /// `RecordReader::next_stream` goes on.
     WholeOfStreams,
 }
 
@@ -104,7 +104,7 @@ pub struct InputRange {
     /// read. Types of kept fields that no `NAME:TYPE` and no table gives are decided anew, by the first
     /// window from there, unless `columns` says them.
     pub start: Option<Position>,
-    /// The types of kept columns, as [`crate::input::RecordReader::columns`] gives them, where they are those of
+    /// The types of kept columns, as `RecordReader::columns` gives them, where they are those of
     /// another run and not of what is read first.
     pub columns: Option<SchemaRef>,
     /// The parts of sources that are read; `None`: all of them.

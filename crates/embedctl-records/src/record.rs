@@ -157,14 +157,14 @@ pub struct Window {
     pub texts: Texts,
     /// Column `id` first, then the kept fields; as many rows as `texts`.
     pub columns: RecordBatch,
-    /// After [`crate::input::RecordReader::keep_rejected`]: what is known of each rejected record, in the
+    /// After `RecordReader::keep_rejected`: what is known of each rejected record, in the
     /// schema of `columns`.
     pub rejected: Option<RecordBatch>,
     /// Bytes of the sources (compressed, where they are) consumed at the end of this window.
     pub consumed: u64,
     /// Where the record behind this window stands.
     pub position: Position,
-    /// Where batches are windows ([`crate::input::BatchWindows`]): the record batch that this window was, with all
+    /// Where batches are windows ([`crate::options::BatchWindows`]): the record batch that this window was, with all
     /// of its columns, and a row for each of its texts and rejects, in their order.
     pub batch: Option<RecordBatch>,
     /// Notes for the user about the input.

@@ -302,7 +302,7 @@ impl<'a> ArrowVectors<'a> {
     }
 }
 
-/// The vectors of a column that [`column_of`](crate::output::column_of) made; `None` where it holds others.
+/// The vectors of a column that `column_of` made; `None` where it holds others.
 #[must_use]
 pub fn rows_of(column: &ArrayRef) -> Option<Numbers> {
     let width = |vector: &DataType| match vector {
