@@ -24,6 +24,7 @@ pub mod fault;
 pub mod fields;
 pub mod fit;
 pub mod format;
+pub mod html;
 pub mod json;
 pub mod json_rows;
 pub mod json_values;

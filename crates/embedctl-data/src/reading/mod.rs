@@ -9,6 +9,5 @@
 
 pub(crate) mod compression;
 pub(crate) mod format;
-mod html;
 pub(crate) mod pace;
 pub(crate) mod source;

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::compression::{self, CountedSource, Decoded, SourceCompression};
-use super::html::PageText;
 use super::pace::{ReadAhead, WindowPacing};
 use crate::reading::format;
 use embedctl_common::error::{Cause, Error, ErrorKind, Place, Result};
@@ -16,6 +15,7 @@ use embedctl_common::small_file;
 use embedctl_records::batch_lines::BatchLines;
 use embedctl_records::elements::ElementLines;
 use embedctl_records::format::InputFormat;
+use embedctl_records::html::PageText;
 use embedctl_records::lines::{LineReader, ReadFault, TextStart, is_utf16};
 use embedctl_records::options::Part;
 use embedctl_records::position::Seek;

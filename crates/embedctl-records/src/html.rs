@@ -68,7 +68,7 @@ const BLOCKS: [&str; 34] = [
 
 /// Reads the text of a page. A page that is no UTF-8, holds a NUL byte or has more than `limit` bytes is read as it is,
 /// so that it is refused as any other document would be.
-pub(crate) struct PageText {
+pub struct PageText {
     page: Box<dyn Read + Send>,
     limit: usize,
     /// Once the page was read: its text.
@@ -76,7 +76,8 @@ pub(crate) struct PageText {
 }
 
 impl PageText {
-    pub(crate) fn new(page: Box<dyn Read + Send>, limit: usize) -> Self {
+    /// The text of `page`, of which at most `limit` bytes are read.
+    pub fn new(page: Box<dyn Read + Send>, limit: usize) -> Self {
         let text = None;
         Self { page, limit, text }
     }
