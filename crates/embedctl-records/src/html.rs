@@ -77,6 +77,7 @@ pub struct PageText {
 
 impl PageText {
     /// The text of `page`, of which at most `limit` bytes are read.
+    #[must_use]
     pub fn new(page: Box<dyn Read + Send>, limit: usize) -> Self {
         let text = None;
         Self { page, limit, text }
