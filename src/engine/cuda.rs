@@ -12,7 +12,7 @@ use embedctl_common::setting::BATCH_TOKENS;
 use embedctl_common::size;
 use embedctl_common::vectors::Numbers;
 use embedctl_cuda::{
-    Card, CardWorker, Element, Encoder, EncoderOptions, Pooling, PoolingMode as Mode,
+    Card, CardElement, CardWorker, Encoder, EncoderOptions, Pooling, PoolingMode as Mode,
 };
 use embedctl_native::{PlainNetwork, Rows};
 
@@ -125,9 +125,9 @@ pub(super) fn open(
 ) -> Result<Box<dyn Engine>> {
     let float = options.float.unwrap_or(FloatType::F32);
     let element = match float {
-        FloatType::F32 => Element::F32,
-        FloatType::F16 => Element::F16,
-        FloatType::Bf16 => Element::Bf16,
+        FloatType::F32 => CardElement::F32,
+        FloatType::F16 => CardElement::F16,
+        FloatType::Bf16 => CardElement::Bf16,
     };
     let tf32 = last_option(options, "tf32").is_some_and(|option| option.value.is_on());
     let network = PlainNetwork::open(model.network(), model.adapter())?;

@@ -195,12 +195,6 @@ pub fn all_finite(element: Element, data: &[u8]) -> bool {
     }
 }
 
-/// Whether no value is NaN or infinite.
-#[must_use]
-pub fn are_finite(values: &[f32]) -> bool {
-    values.iter().all(|value| value.is_finite())
-}
-
 /// Raw elements as whole numbers; `None` where they are none of more than a byte.
 #[must_use]
 pub fn integers(element: Element, data: &[u8]) -> Option<Vec<i64>> {

@@ -13,7 +13,7 @@ pub use nearest::{NearestRows, Neighbour};
 pub use numbers::Numbers;
 pub use row::{AlignedVectors, RowVector};
 
-/// Whether a vector holds neither NaN nor infinity.
+/// Whether no number is NaN or infinite.
 #[must_use]
 pub fn is_finite(vector: &[f32]) -> bool {
     vector.iter().all(|value| value.is_finite())

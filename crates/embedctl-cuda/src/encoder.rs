@@ -14,13 +14,13 @@ use crate::kernels::{Kernel, KernelShape, Kernels};
 use crate::products::Products;
 use crate::program::{Program, token_bytes};
 use crate::runner::{AttentionPlan, CardRunner, CardWorker, LoadedProgram};
-use crate::{Element, NAME, support};
+use crate::{CardElement, NAME, support};
 
 /// How an encoder is opened.
 #[derive(Debug, Clone)]
 pub struct EncoderOptions {
     /// The type of weights and activations.
-    pub element: Element,
+    pub element: CardElement,
     /// Whether products of single precision are made in TF32.
     pub tf32: bool,
     /// Tokens of a row at most.

@@ -20,7 +20,7 @@ use crate::arguments::Arguments;
 use crate::card::Card;
 use crate::library::{Compiler, Object};
 use crate::memory::CardStream;
-use crate::{Element, NAME};
+use crate::{CardElement, NAME};
 
 /// The words of kernels, for NVIDIA's compiler. An emulator has its own.
 const WORDS: &str = include_str!("../kernels/device.cuh");
@@ -73,7 +73,7 @@ const LARGEST_MODULE: u64 = 64 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelShape {
     /// The type of weights and activations.
-    pub element: Element,
+    pub element: CardElement,
     /// Channels of a head.
     pub head: usize,
     /// Whether something is added to attention's scores, or they are bent.
@@ -92,9 +92,9 @@ impl KernelShape {
     #[must_use]
     pub fn options(self, part: KernelPart, architecture: u32) -> Vec<String> {
         let element = match self.element {
-            Element::F32 => 0,
-            Element::F16 => 1,
-            Element::Bf16 => 2,
+            CardElement::F32 => 0,
+            CardElement::F16 => 1,
+            CardElement::Bf16 => 2,
         };
         let mut options = vec![
             format!("--gpu-architecture=sm_{architecture}"),
@@ -195,7 +195,7 @@ impl Kernel {
         if let Some((_, index)) = norms.find(|(norm, _)| **norm == self) {
             return shape.norms >> index & 1 == 1;
         }
-        !(self.is_of_tensor_cores() && shape.element == Element::F32)
+        !(self.is_of_tensor_cores() && shape.element == CardElement::F32)
             && (shape.has_extras || !takes_extras)
     }
 

@@ -47,7 +47,7 @@ pub const NAME: &str = "cuda";
 
 /// The numbers that weights and activations are kept in. Sums are in single precision in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Element {
+pub enum CardElement {
     /// Single precision.
     F32,
     /// Half precision.
@@ -56,7 +56,7 @@ pub enum Element {
     Bf16,
 }
 
-impl Element {
+impl CardElement {
     /// Bytes of a value.
     #[must_use]
     pub fn bytes(self) -> usize {

@@ -22,7 +22,7 @@ use crate::card::Card;
 use crate::kernels::keep;
 use crate::library::{Algorithm, DevicePointer, Multiplier, Object};
 use crate::memory::{CardStream, DeviceMemory};
-use crate::{Element, NAME};
+use crate::{CardElement, NAME};
 
 /// Bytes that an algorithm may use beside its matrices.
 pub(crate) const WORKSPACE: usize = 32 << 20;
@@ -125,7 +125,7 @@ pub(crate) struct Operands {
 pub(crate) struct Products {
     card: Arc<Card>,
     handle: Object,
-    element: Element,
+    element: CardElement,
     /// Whether single precision is multiplied in TF32.
     tf32: bool,
     chosen: Mutex<HashMap<ProductShape, Algorithm>>,
@@ -142,7 +142,7 @@ impl Products {
     /// Products of `element`, with the algorithms that are kept in `cache` for this card and these libraries.
     pub(crate) fn new(
         card: &Arc<Card>,
-        element: Element,
+        element: CardElement,
         tf32: bool,
         cache: Option<&Path>,
     ) -> Result<Self> {

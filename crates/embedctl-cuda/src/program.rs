@@ -17,7 +17,7 @@ use embedctl_native::PlainNetwork;
 use embedctl_native::kernels::TermPooling;
 
 use self::builder::ProgramBuilder;
-use crate::Element;
+use crate::CardElement;
 use crate::card::Card;
 use crate::library::DevicePointer;
 use crate::memory::DeviceMemory;
@@ -216,7 +216,7 @@ pub(crate) struct Tables {
 /// A compiled network.
 pub(crate) struct Program {
     pub(crate) architecture: Architecture,
-    pub(crate) element: Element,
+    pub(crate) element: CardElement,
     pub(crate) steps: Vec<Step>,
     pub(crate) forms: [Form; Place::ALL.len()],
     pub(crate) tables: Tables,
@@ -262,7 +262,7 @@ impl Program {
     pub(crate) fn compile(
         network: &PlainNetwork,
         card: &Arc<Card>,
-        element: Element,
+        element: CardElement,
         longest: usize,
         terms: Option<TermPooling>,
     ) -> Result<Self> {

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 use half::{bf16, f16};
 use rayon::prelude::*;
 
-use embedctl_common::elements::{Element as Stored, ElementTable};
+use embedctl_common::elements::{Element, ElementTable};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::threads::locked;
 use embedctl_native::{PlainNetwork, PlainProduct};
 
-use crate::Element;
+use crate::CardElement;
 use crate::card::Card;
 use crate::library::DevicePointer;
 use crate::memory::{CardStream, DeviceMemory};
@@ -23,12 +23,12 @@ const ROWS: usize = 512;
 pub(crate) struct Uploader<'a> {
     card: &'a Arc<Card>,
     stream: CardStream,
-    element: Element,
+    element: CardElement,
     owned: Vec<DeviceMemory>,
 }
 
 impl<'a> Uploader<'a> {
-    pub(crate) fn new(card: &'a Arc<Card>, element: Element) -> Result<Self> {
+    pub(crate) fn new(card: &'a Arc<Card>, element: CardElement) -> Result<Self> {
         Ok(Self {
             card,
             stream: CardStream::new(card)?,
@@ -79,9 +79,9 @@ impl<'a> Uploader<'a> {
     pub(crate) fn table(&mut self, table: &ElementTable) -> Result<DevicePointer> {
         let same = matches!(
             (table.element(), self.element),
-            (Stored::F32, Element::F32)
-                | (Stored::F16, Element::F16)
-                | (Stored::Bf16, Element::Bf16)
+            (Element::F32, CardElement::F32)
+                | (Element::F16, CardElement::F16)
+                | (Element::Bf16, CardElement::Bf16)
         );
         if same {
             let memory = DeviceMemory::of(self.card, table.data(), &self.stream)?;
@@ -149,21 +149,21 @@ impl<'a> Uploader<'a> {
 }
 
 /// Writes values as elements.
-fn narrow(element: Element, values: &[f32], out: &mut [u8]) {
+fn narrow(element: CardElement, values: &[f32], out: &mut [u8]) {
     match element {
-        Element::F32 => {
+        CardElement::F32 => {
             let words = out.as_chunks_mut().0.iter_mut();
             words
                 .zip(values)
                 .for_each(|(word, value)| *word = value.to_le_bytes());
         }
-        Element::F16 => {
+        CardElement::F16 => {
             let words = out.as_chunks_mut().0.iter_mut();
             words
                 .zip(values)
                 .for_each(|(word, value)| *word = f16::from_f32(*value).to_le_bytes());
         }
-        Element::Bf16 => {
+        CardElement::Bf16 => {
             let words = out.as_chunks_mut().0.iter_mut();
             words
                 .zip(values)

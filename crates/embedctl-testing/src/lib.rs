@@ -47,7 +47,7 @@ pub fn root(files: &[(&str, &str)]) -> tempfile::TempDir {
     root
 }
 
-/// The largest difference of two lists of numbers, of which there must be as many; NaN if one is.
+/// The largest difference between two lists of numbers; NaN if a number is NaN.
 ///
 /// # Panics
 /// If the lists have different lengths.

@@ -3,6 +3,7 @@
 use super::{Checkpoint, CheckpointFile, Extent, missing};
 use embedctl_common::elements::{self, Element, ElementTable};
 use embedctl_common::error::{Error, Result};
+use embedctl_common::vectors::is_finite;
 
 /// Bytes that are read and converted at a time: few enough to stay in a core's cache in between.
 const CHUNK: usize = 1 << 18;
@@ -83,7 +84,7 @@ impl<'a> Tensor<'a> {
             self.bytes(place, bytes)?;
             place += bytes.len();
             elements::widen(element, bytes, out);
-            if !elements::are_finite(out) {
+            if !is_finite(out) {
                 return Err(self.not_finite());
             }
         }

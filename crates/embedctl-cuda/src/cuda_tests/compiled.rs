@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use libloading::Library;
 
-use crate::Element;
+use crate::CardElement;
 use crate::kernels::{KernelPart, KernelShape, compile};
 use crate::library::Compiler;
 
@@ -95,14 +95,14 @@ fn kernels_are_compiled_for_every_architecture_without_spilling() {
     let Some(compiler) = compiler() else {
         return;
     };
-    let all = [80, 86, 89, 90, 100, 120].map(|architecture| (architecture, Element::F16, 64));
+    let all = [80, 86, 89, 90, 100, 120].map(|architecture| (architecture, CardElement::F16, 64));
     let others = [
-        (90, Element::F16, 32),
-        (80, Element::F16, 128),
-        (90, Element::Bf16, 128),
-        (90, Element::F16, 256),
-        (80, Element::F32, 64),
-        (120, Element::F32, 256),
+        (90, CardElement::F16, 32),
+        (80, CardElement::F16, 128),
+        (90, CardElement::Bf16, 128),
+        (90, CardElement::F16, 256),
+        (80, CardElement::F32, 64),
+        (120, CardElement::F32, 256),
     ];
     let mut wrong = Vec::new();
     for (architecture, element, head) in all.into_iter().chain(others) {

@@ -6,7 +6,7 @@ use embedctl_native::PlainNetwork;
 use super::emulator::{Call, Emulator};
 use super::fixtures::{Joined, fixture};
 use super::networks::{open, options};
-use crate::{Card, Element, Encoder, Libraries};
+use crate::{Card, CardElement, Encoder, Libraries};
 
 /// `cudaErrorIllegalAddress`: the card is lost to this process.
 const LOST: i32 = 700;
@@ -16,7 +16,7 @@ const OUT_OF_MEMORY: i32 = 2;
 fn whole(emulator: &Emulator, name: &str) -> embedctl_common::Result<Vec<f32>> {
     let fixture = fixture(name);
     let network = PlainNetwork::open(&fixture.folder, None)?;
-    let encoder = Encoder::open(&network, &emulator.card(), &options(Element::F16))?;
+    let encoder = Encoder::open(&network, &emulator.card(), &options(CardElement::F16))?;
     let mut worker = encoder.worker()?;
     let joined = Joined::of(&fixture.rows);
     worker.run(joined.rows()).map(<[f32]>::to_vec)
@@ -79,7 +79,7 @@ fn a_smaller_batch_runs_where_a_greater_one_found_no_memory() {
         return;
     };
     let fixture = fixture("bert");
-    let encoder = open(&emulator, &fixture, Element::F32);
+    let encoder = open(&emulator, &fixture, CardElement::F32);
     let mut worker = encoder.worker().unwrap();
     let small = Joined::of(&fixture.rows);
     let large: Vec<_> = (0..400).flat_map(|_| fixture.rows.clone()).collect();
@@ -96,7 +96,7 @@ fn wrong_ids_types_and_lengths_are_errors_that_name_them() {
     let Some(emulator) = Emulator::open() else {
         return;
     };
-    let encoder = open(&emulator, &fixture("bert"), Element::F32);
+    let encoder = open(&emulator, &fixture("bert"), CardElement::F32);
     let mut worker = encoder.worker().unwrap();
     for (ids, types, words) in [
         (vec![5, 96], vec![], "the id 96"),

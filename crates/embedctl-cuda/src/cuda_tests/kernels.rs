@@ -5,7 +5,7 @@ use std::sync::Arc;
 use half::{bf16, f16};
 
 use super::emulator::Emulator;
-use crate::Element;
+use crate::CardElement;
 use crate::arguments::{
     ActivateArguments, AttendArguments, CombineArguments, ConvertArguments, ConvolveArguments,
     EmbedArguments, GatherArguments, NormArguments, PlaceArguments, PoolArguments, RouteArguments,
@@ -38,11 +38,11 @@ struct Bench {
     card: Arc<Card>,
     kernels: Kernels,
     stream: CardStream,
-    element: Element,
+    element: CardElement,
 }
 
 impl Bench {
-    fn new(emulator: &Emulator, element: Element, head: usize) -> Self {
+    fn new(emulator: &Emulator, element: CardElement, head: usize) -> Self {
         let card = emulator.card();
         let shape = KernelShape {
             element,
@@ -65,8 +65,8 @@ impl Bench {
     /// Values as elements. They are rounded here, too.
     fn elements(&self, values: &mut [f32]) -> DeviceMemory {
         match self.element {
-            Element::F32 => self.put(values),
-            Element::F16 => {
+            CardElement::F32 => self.put(values),
+            CardElement::F16 => {
                 let narrow: Vec<u16> = values
                     .iter()
                     .map(|it| f16::from_f32(*it).to_bits())
@@ -76,7 +76,7 @@ impl Bench {
                     .for_each(|it| *it = f16::from_f32(*it).to_f32());
                 self.put(&narrow)
             }
-            Element::Bf16 => {
+            CardElement::Bf16 => {
                 let narrow: Vec<u16> = values
                     .iter()
                     .map(|it| bf16::from_f32(*it).to_bits())
@@ -107,14 +107,14 @@ impl Bench {
 
     fn read_elements(&self, memory: &DeviceMemory, count: usize) -> Vec<f32> {
         match self.element {
-            Element::F32 => self.read(memory, count),
-            Element::F16 => {
+            CardElement::F32 => self.read(memory, count),
+            CardElement::F16 => {
                 let bits: Vec<u16> = self.read(memory, count);
                 bits.into_iter()
                     .map(|it| f16::from_bits(it).to_f32())
                     .collect()
             }
-            Element::Bf16 => {
+            CardElement::Bf16 => {
                 let bits: Vec<u16> = self.read(memory, count);
                 bits.into_iter()
                     .map(|it| bf16::from_bits(it).to_f32())
@@ -126,9 +126,9 @@ impl Bench {
     /// The greatest relative error that rounding to elements makes.
     fn unit(&self) -> f64 {
         match self.element {
-            Element::F32 => 1e-6,
-            Element::F16 => 1e-3,
-            Element::Bf16 => 8e-3,
+            CardElement::F32 => 1e-6,
+            CardElement::F16 => 1e-3,
+            CardElement::Bf16 => 8e-3,
         }
     }
 }
@@ -146,14 +146,14 @@ fn near(what: &str, ours: &[f32], exact: &[f64], unit: f64) {
     }
 }
 
-const ELEMENTS: [Element; 3] = [Element::F32, Element::F16, Element::Bf16];
+const ELEMENTS: [CardElement; 3] = [CardElement::F32, CardElement::F16, CardElement::Bf16];
 
 #[test]
 fn arguments_are_as_large_as_the_kernels_take_them() {
     let Some(emulator) = Emulator::open() else {
         return;
     };
-    let bench = Bench::new(&emulator, Element::F16, 64);
+    let bench = Bench::new(&emulator, CardElement::F16, 64);
     for kernel in Kernel::ALL {
         let bytes = emulator.argument_bytes(bench.kernels.function(*kernel));
         let own = match kernel {
@@ -277,7 +277,7 @@ fn attention(bench: &Bench, case: Case, lengths: &[usize]) {
     let bias_memory = bench.put(&bias);
     let far = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
     let padded = size.next_multiple_of(16);
-    let by_tensor_cores = bench.element != Element::F32 && size % 8 == 0;
+    let by_tensor_cores = bench.element != CardElement::F32 && size % 8 == 0;
     let together = (1..=(64 / padded).max(1))
         .rev()
         .find(|it| key_heads % it == 0)
@@ -695,7 +695,7 @@ fn pooled_vectors_are_those_of_plain_code() {
     let Some(emulator) = Emulator::open() else {
         return;
     };
-    let bench = Bench::new(&emulator, Element::F16, 16);
+    let bench = Bench::new(&emulator, CardElement::F16, 16);
     let (width, tokens) = (130, 40);
     let states = Noise(3).values(tokens * width);
     let spans = [0, 1, 1, 7, 7, 7, 9, 40];
@@ -758,7 +758,7 @@ fn experts_are_chosen_grouped_and_summed_as_by_plain_code() {
     let Some(emulator) = Emulator::open() else {
         return;
     };
-    let bench = Bench::new(&emulator, Element::F32, 16);
+    let bench = Bench::new(&emulator, CardElement::F32, 16);
     let (count, chosen, tokens, width) = (37, 3, 21, 20);
     let mut noise = Noise(5);
     let mut scores = noise.values(tokens * count);
@@ -872,7 +872,7 @@ fn terms_are_pooled_as_by_plain_code() {
     let Some(emulator) = Emulator::open() else {
         return;
     };
-    let bench = Bench::new(&emulator, Element::F16, 16);
+    let bench = Bench::new(&emulator, CardElement::F16, 16);
     let (terms, ends) = (150, [3, 4, 9]);
     let mut logits = Noise(9).values(9 * terms);
     logits[5 * terms + 7] = f32::INFINITY;

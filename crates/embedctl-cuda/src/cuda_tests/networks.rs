@@ -6,9 +6,9 @@ use embedctl_native::{Encoder as NativeEncoder, PlainNetwork, kernels::Arithmeti
 
 use super::emulator::Emulator;
 use super::fixtures::{Fixture, Joined, Row, apart, exact, fixture, fixtures};
-use crate::{Batch, Element, Encoder, EncoderOptions, Pooling, PoolingMode, knows};
+use crate::{Batch, CardElement, Encoder, EncoderOptions, Pooling, PoolingMode, knows};
 
-pub(super) fn options(element: Element) -> EncoderOptions {
+pub(super) fn options(element: CardElement) -> EncoderOptions {
     EncoderOptions {
         element,
         tf32: false,
@@ -19,13 +19,13 @@ pub(super) fn options(element: Element) -> EncoderOptions {
     }
 }
 
-pub(super) fn open(emulator: &Emulator, fixture: &Fixture, element: Element) -> Encoder {
+pub(super) fn open(emulator: &Emulator, fixture: &Fixture, element: CardElement) -> Encoder {
     let network = PlainNetwork::open(&fixture.folder, None).unwrap();
     Encoder::open(&network, &emulator.card(), &options(element)).unwrap()
 }
 
 /// The greatest difference from the native engine's states; where `is_narrow`, of the rows' mean vectors of length 1.
-fn difference(emulator: &Emulator, fixture: &Fixture, element: Element) -> f32 {
+fn difference(emulator: &Emulator, fixture: &Fixture, element: CardElement) -> f32 {
     let joined = Joined::of(&fixture.rows);
     let network = PlainNetwork::open(&fixture.folder, None).unwrap();
     let own = EncoderOptions {
@@ -37,7 +37,7 @@ fn difference(emulator: &Emulator, fixture: &Fixture, element: Element) -> f32 {
     let ours = worker.run(joined.rows()).unwrap();
     let exact = exact(&fixture.folder, joined.rows());
     match element {
-        Element::F32 => apart(ours, &exact),
+        CardElement::F32 => apart(ours, &exact),
         _ => apart(&vectors(ours, &joined), &vectors(&exact, &joined)),
     }
 }
@@ -68,7 +68,7 @@ fn bert_and_qwen3_give_the_native_engines_states() {
         return;
     };
     for name in ["bert", "qwen3"] {
-        let difference = difference(&emulator, &fixture(name), Element::F32);
+        let difference = difference(&emulator, &fixture(name), CardElement::F32);
         assert!(difference <= 2e-5, "{name}: {difference}");
     }
 }
@@ -90,9 +90,9 @@ fn every_architecture_gives_the_native_engines_states() {
         let chooses = fixture.name.contains("mo") && fixture.name.contains("moe")
             || fixture.name.starts_with("mixtral");
         let narrow = if chooses { 0.2 } else { 2e-3 };
-        let mut elements = vec![(Element::F32, 2e-5), (Element::F16, narrow)];
+        let mut elements = vec![(CardElement::F32, 2e-5), (CardElement::F16, narrow)];
         if number % 8 == 0 {
-            elements.push((Element::Bf16, 8.0 * narrow));
+            elements.push((CardElement::Bf16, 8.0 * narrow));
         }
         for (element, most) in elements {
             let difference = difference(&emulator, fixture, element);
@@ -142,12 +142,12 @@ fn a_rows_states_and_vector_have_the_same_bits_alone_and_in_any_company() {
         modes: vec![PoolingMode::Mean, PoolingMode::Last],
     };
     for (name, element) in [
-        ("bert", Element::F16),
-        ("qwen3", Element::Bf16),
-        ("mpnet", Element::F16),
-        ("modernbert", Element::F16),
-        ("qwen3-moe", Element::F16),
-        ("deberta-v3", Element::F32),
+        ("bert", CardElement::F16),
+        ("qwen3", CardElement::Bf16),
+        ("mpnet", CardElement::F16),
+        ("modernbert", CardElement::F16),
+        ("qwen3-moe", CardElement::F16),
+        ("deberta-v3", CardElement::F32),
     ] {
         let encoder = open(&emulator, &fixture(name), element);
         let mut worker = encoder.worker().unwrap();
@@ -189,7 +189,7 @@ fn long_rows_take_the_kernel_of_tiles_and_give_the_native_engines_states() {
             ..fixture(name)
         };
         emulator.reset();
-        let difference = difference(&emulator, &fixture, Element::F16);
+        let difference = difference(&emulator, &fixture, CardElement::F16);
         assert!(emulator.log().contains("launch attend_long"), "{name}");
         assert!(difference <= 4e-3, "{name}: {difference}");
     }
@@ -216,7 +216,7 @@ fn terms_are_those_of_the_native_engine() {
             terms: Some(pooling),
             longest: 48,
             measured_tokens: 8,
-            ..options(Element::F32)
+            ..options(CardElement::F32)
         };
         let encoder = Encoder::open(&network, &emulator.card(), &own).unwrap();
         let rows = [row(9, 1), row(1, 2), row(17, 3)];
@@ -247,7 +247,7 @@ fn layer(emulator: &Emulator, name: &str) -> Vec<String> {
         rows: vec![row(7, 1)],
         ..fixture(name)
     };
-    let encoder = open(emulator, &fixture, Element::F16);
+    let encoder = open(emulator, &fixture, CardElement::F16);
     let mut worker = encoder.worker().unwrap();
     emulator.reset();
     worker.run(Joined::of(&fixture.rows).rows()).unwrap();
@@ -317,7 +317,7 @@ fn products_are_measured_once_kept_and_named() {
     let own = EncoderOptions {
         measured_tokens: 5,
         cache: Some(folder.path().to_path_buf()),
-        ..options(Element::F16)
+        ..options(CardElement::F16)
     };
     let open = || {
         emulator.reset();

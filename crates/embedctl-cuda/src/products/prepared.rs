@@ -6,7 +6,7 @@ use std::ptr;
 use embedctl_common::error::Result;
 
 use super::{Operands, ProductShape, Products, WORKSPACE, check};
-use crate::Element;
+use crate::CardElement;
 use crate::library::{Algorithm, DevicePointer, Heuristic, Object};
 use crate::memory::CardStream;
 
@@ -50,7 +50,7 @@ impl<'a> Prepared<'a> {
         let element = kind_of(products.element);
         let result = if shape.is_wide { R_32F } else { element };
         let compute = match (products.element, products.tf32) {
-            (Element::F32, true) => COMPUTE_32F_FAST_TF32,
+            (CardElement::F32, true) => COMPUTE_32F_FAST_TF32,
             _ => COMPUTE_32F,
         };
         let mut made = Self {
@@ -216,10 +216,10 @@ impl Drop for Prepared<'_> {
 }
 
 /// The type of a matrix's values.
-fn kind_of(element: Element) -> c_int {
+fn kind_of(element: CardElement) -> c_int {
     match element {
-        Element::F32 => R_32F,
-        Element::F16 => R_16F,
-        Element::Bf16 => R_16BF,
+        CardElement::F32 => R_32F,
+        CardElement::F16 => R_16F,
+        CardElement::Bf16 => R_16BF,
     }
 }

@@ -7,7 +7,7 @@ use embedctl_common::error::{Error, Result};
 use super::{Operands, ProductShape, Products, WORKSPACE};
 use crate::card::Card;
 use crate::memory::{CardStream, DeviceMemory, HostMemory};
-use crate::{Element, NAME};
+use crate::{CardElement, NAME};
 
 /// Multiplies two small matrices of whole numbers on `card`, whose product is exact.
 ///
@@ -20,7 +20,7 @@ pub fn try_product(card: &Arc<Card>) -> Result<()> {
         (0..SIZE * SIZE).map(value).collect()
     };
     let (w, x) = (values(3), values(5));
-    let products = Products::new(card, Element::F32, false, None)?;
+    let products = Products::new(card, CardElement::F32, false, None)?;
     let stream = CardStream::new(card)?;
     let workspace = DeviceMemory::new(card, WORKSPACE)?;
     let [on_w, on_x] = [

@@ -8,7 +8,7 @@ use embedctl_native::kernels::Norm;
 use embedctl_native::{BesideProducts, Norms, PlainNetwork, PlainProduct};
 
 use super::{Form, NormWeights, Place, Step, Weights};
-use crate::Element;
+use crate::CardElement;
 use crate::card::Card;
 use crate::library::DevicePointer;
 use crate::upload::Uploader;
@@ -25,7 +25,7 @@ pub(super) struct ProgramBuilder<'a> {
     pub network: &'a PlainNetwork,
     pub architecture: &'a Architecture,
     pub uploader: Uploader<'a>,
-    pub element: Element,
+    pub element: CardElement,
     pub longest: usize,
     pub steps: Vec<Step>,
     pub forms: [Form; Place::ALL.len()],
@@ -42,7 +42,7 @@ impl<'a> ProgramBuilder<'a> {
     pub(super) fn new(
         network: &'a PlainNetwork,
         card: &'a Arc<Card>,
-        element: Element,
+        element: CardElement,
         longest: usize,
     ) -> Result<Self> {
         let architecture = network.architecture();
@@ -74,7 +74,7 @@ impl<'a> ProgramBuilder<'a> {
     pub(super) fn need(&mut self, place: Place, width: usize, is_wide: bool) {
         let form = &mut self.forms[place as usize];
         form.width = form.width.max(width);
-        form.is_wide = is_wide || self.element == Element::F32;
+        form.is_wide = is_wide || self.element == CardElement::F32;
     }
 
     pub(super) fn is_wide(&self, place: Place) -> bool {
@@ -83,7 +83,7 @@ impl<'a> ProgramBuilder<'a> {
 
     /// Whether a product can take its input from a place.
     pub(super) fn is_element(&self, place: Place) -> bool {
-        self.element == Element::F32 || !self.is_wide(place)
+        self.element == CardElement::F32 || !self.is_wide(place)
     }
 
     pub(super) fn norm(&mut self, norm: &Norm) -> Result<NormWeights> {

@@ -6,7 +6,7 @@ use embedctl_common::error::Result;
 
 use super::numbers::{BatchParts, WorkKernel};
 use super::{CardRunner, grown, heads_stride};
-use crate::Element;
+use crate::CardElement;
 use crate::arguments::AttendArguments;
 use crate::kernels::Kernel;
 use crate::library::DevicePointer;
@@ -103,7 +103,7 @@ impl CardRunner {
             x_stride: heads_stride(program),
             w_stride: hidden,
             y_stride: count,
-            is_wide: program.element == Element::F32,
+            is_wide: program.element == CardElement::F32,
             has_bias: false,
             has_base: false,
         };

@@ -13,7 +13,7 @@ use crate::library::DevicePointer;
 use crate::memory::{CardStream, DeviceMemory, HostMemory};
 use crate::products::{Operands, ProductShape};
 use crate::program::{Experts, Place, Program, activation_number, int};
-use crate::{Element, NAME};
+use crate::{CardElement, NAME};
 
 /// Memory for the experts of a layer.
 pub(super) struct ExpertMemory {
@@ -197,7 +197,7 @@ impl CardRunner {
         let mut first = 0;
         for ([up, _], own) in experts.products.iter().zip(counts) {
             let shape = ProductShape {
-                is_wide: program.element == Element::F32,
+                is_wide: program.element == CardElement::F32,
                 ..program.shape(up, hidden, None, Place::Input)
             };
             let operands = Operands {

@@ -1,6 +1,6 @@
 //! Which kernel of attention takes a row.
 
-use crate::Element;
+use crate::CardElement;
 use crate::kernels::padded_head;
 use crate::program::Program;
 
@@ -36,7 +36,7 @@ impl AttentionPlan {
         let attention = &program.architecture.attention;
         let padded_head = padded_head(attention.head_size);
         // Pieces of eight channels are copied at once, and scores with relative positions are not made by tensor cores.
-        let by_tensor_cores = program.element != Element::F32
+        let by_tensor_cores = program.element != CardElement::F32
             && attention.head_size.is_multiple_of(8)
             && attention.disentangled.is_none();
         // As many as make 128 bytes of a token: with more, few blocks find place beside each other.

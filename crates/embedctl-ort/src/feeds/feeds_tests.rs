@@ -57,11 +57,11 @@ fn each_input_gets_its_declared_type() {
     .unwrap();
     assert_eq!(
         feeds.inputs[0].feed,
-        InputFeed::Tokens(Tokens::Ids, Width::I32)
+        InputFeed::Tokens(Tokens::Ids, TokenWidth::I32)
     );
     assert_eq!(
         feeds.inputs[1].feed,
-        InputFeed::Tokens(Tokens::Mask, Width::I64)
+        InputFeed::Tokens(Tokens::Mask, TokenWidth::I64)
     );
     assert_eq!(feeds.inputs[2].feed, InputFeed::NoCache);
     assert_eq!(feeds.max_rows, None);

@@ -16,7 +16,7 @@ pub struct GraphInput {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputFeed {
     /// Integers of shape `[rows, length]`; [`Tokens::fill`] makes them.
-    Tokens(Tokens, Width),
+    Tokens(Tokens, TokenWidth),
     /// An empty key or value cache: a tensor without elements.
     Past(Vec<PastDim>, PastElement),
     /// The boolean `[1]` that chooses a decoder's branch: false, no cache.
@@ -38,7 +38,7 @@ pub enum Tokens {
 
 /// Integer types that graphs declare for tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Width {
+pub enum TokenWidth {
     /// int32.
     I32,
     /// int64.

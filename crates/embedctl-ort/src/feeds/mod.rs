@@ -8,7 +8,7 @@ mod input;
 #[path = "feeds_tests.rs"]
 mod tests;
 
-pub use self::input::{GraphInput, InputFeed, PastDim, PastElement, Tokens, Width};
+pub use self::input::{GraphInput, InputFeed, PastDim, PastElement, TokenWidth, Tokens};
 
 use crate::padded::PaddedBatch;
 use embedctl_common::error::{Error, Result};
@@ -180,8 +180,8 @@ fn feed(value: &Value, positions: PositionIds) -> Result<InputFeed, String> {
         }
     };
     let width = match value.element {
-        ElementType::I64 => Width::I64,
-        ElementType::I32 => Width::I32,
+        ElementType::I64 => TokenWidth::I64,
+        ElementType::I32 => TokenWidth::I32,
         other => return Err(mistyped(value, other, "int64 or int32")),
     };
     match value.shape.as_slice() {

@@ -8,7 +8,7 @@ use ort::session::SessionInputValue;
 use ort::value::{PrimitiveTensorElementType, Tensor, TensorRef};
 
 use super::pooled;
-use crate::feeds::{Feeds, InputFeed, PastDim, PastElement, Tokens, Width};
+use crate::feeds::{Feeds, InputFeed, PastDim, PastElement, TokenWidth, Tokens};
 use crate::padded::PaddedBatch;
 use embedctl_rows::batch::Batch;
 use embedctl_rows::pool::PoolingRule;
@@ -61,8 +61,8 @@ enum Buffer {
 impl Inputs {
     pub(super) fn new(reading: &SessionReading) -> Self {
         let buffers = reading.feeds.inputs.iter().map(|input| match input.feed {
-            InputFeed::Tokens(_, Width::I64) => Buffer::I64(Vec::new()),
-            InputFeed::Tokens(_, Width::I32) => Buffer::I32(Vec::new()),
+            InputFeed::Tokens(_, TokenWidth::I64) => Buffer::I64(Vec::new()),
+            InputFeed::Tokens(_, TokenWidth::I32) => Buffer::I32(Vec::new()),
             InputFeed::Past(..) | InputFeed::NoCache => Buffer::None,
         });
         Self {

@@ -13,7 +13,7 @@ pub(crate) const INPUT: &str = "x";
 pub(crate) const OUTPUT: &str = "y";
 /// Rows of the input.
 pub const ROWS: usize = 32;
-/// Width of a row.
+/// TokenWidth of a row.
 pub const WIDTH: usize = 64;
 
 /// How far a result may be off. Rows are normalized, so values are about 1: half precision, which some

@@ -12,12 +12,12 @@ use crate::Side;
 use crate::bounded::BoundedSteps;
 use embedctl_common::error::Cause;
 
-struct Fixture {
+struct ExpressionCases {
     texts: Vec<String>,
     cases: Vec<Value>,
 }
 
-impl Fixture {
+impl ExpressionCases {
     fn read() -> Self {
         let file = std::fs::read("../../fixtures/expressions/cases.json").unwrap();
         let made: Value = serde_json::from_slice(&file).unwrap();
@@ -109,7 +109,7 @@ fn hashed(ids: &[u32], value: u64) -> u64 {
 
 #[test]
 fn public_tokenizers_split_as_in_python() {
-    let Fixture { texts, cases } = Fixture::read();
+    let ExpressionCases { texts, cases } = ExpressionCases::read();
     assert!(texts.len() > 6000 && cases.len() > 40);
     let model = model();
     let first_difference = |case: &Value| {
@@ -133,7 +133,7 @@ fn public_tokenizers_split_as_in_python() {
 /// A limit within a long text reads a part of it, whose tokens are those of the whole.
 #[test]
 fn a_part_of_a_long_text_is_split_as_the_whole() {
-    let Fixture { texts, cases } = Fixture::read();
+    let ExpressionCases { texts, cases } = ExpressionCases::read();
     let model = model();
     // Blanks between the random parts make more places to cut at.
     let long: Vec<String> = [" ", "", "\n", "a b", "\u{e9} \u{4e2d}"]

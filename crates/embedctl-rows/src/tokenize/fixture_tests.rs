@@ -12,12 +12,12 @@ use crate::score::ScoreKind;
 use crate::{Frame, ModelConfig, OutputChoice, PairFrame, PositionIds, Prompts, Side};
 
 /// A fixture's tokenizer, and what its files say of it.
-pub(super) struct Fixture {
+pub(super) struct TokenizerFixture {
     pub tokenizer: Arc<Tokenizer>,
     pub config: ModelConfig,
 }
 
-impl Fixture {
+impl TokenizerFixture {
     /// Of the model in `folder`.
     pub fn read(folder: impl AsRef<Path>) -> Self {
         let json = |name: &str| -> Value {

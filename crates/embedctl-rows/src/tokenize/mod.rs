@@ -438,7 +438,7 @@ fn try_out(tokenizer: &Tokenizer, steps: &BoundedSteps) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::fixture_tests::Fixture;
+    use super::fixture_tests::TokenizerFixture;
     use super::*;
 
     fn prepared(case: &str) -> TextTokenizer {
@@ -446,7 +446,7 @@ mod tests {
     }
 
     fn prepared_for(case: &str, threads: usize) -> TextTokenizer {
-        Fixture::of_parity(case).prepared(threads)
+        TokenizerFixture::of_parity(case).prepared(threads)
     }
 
     /// Long texts of every awkward kind: with and without spaces, one huge word, many scripts.

@@ -203,7 +203,7 @@ mod tests {
     use super::*;
     use tokenizers::{Encoding, Token, TruncationParams, TruncationStrategy, truncate_encodings};
 
-    use crate::tokenize::fixture_tests::Fixture;
+    use crate::tokenize::fixture_tests::TokenizerFixture;
 
     /// The rows that the tokenizers crate makes of whole pairs are ours, at every limit, however little of the texts is read.
     #[test]
@@ -218,7 +218,7 @@ mod tests {
         // WordPiece on its own path and not, and byte-level BPE.
         for (case, own_path) in [("bert", true), ("bert", false), ("roberta", true)] {
             for max_length in [5, 6, 9, 12, 18] {
-                let model = Fixture::read(format!("../../fixtures/scores/{case}/model"))
+                let model = TokenizerFixture::read(format!("../../fixtures/scores/{case}/model"))
                     .of_pairs(max_length);
                 let mut ours = model.prepared(1);
                 if !own_path {

@@ -6,13 +6,13 @@ use proptest::prelude::*;
 
 use super::characters::has_combining_class;
 use super::*;
-use crate::tokenize::fixture_tests::Fixture;
+use crate::tokenize::fixture_tests::TokenizerFixture;
 
 const REAL: &str = "../../fixtures/models/all-MiniLM-L6-v2";
 const CASED: &str = "../../fixtures/parity/tok-backend-class-keeps-case/model";
 
 fn tokenizer(folder: &str) -> Arc<Tokenizer> {
-    Fixture::read(folder).tokenizer
+    TokenizerFixture::read(folder).tokenizer
 }
 
 /// One for all tests: learning characters takes its time.

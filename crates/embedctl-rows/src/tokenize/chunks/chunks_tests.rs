@@ -6,10 +6,10 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::ModelConfig;
-use crate::tokenize::fixture_tests::Fixture;
+use crate::tokenize::fixture_tests::TokenizerFixture;
 
 fn prepared(case: &str, prompt: Option<&str>) -> TextTokenizer {
-    Fixture::of_parity(case)
+    TokenizerFixture::of_parity(case)
         .prompted(prompt.unwrap_or_default())
         .prepared(1)
 }
@@ -282,7 +282,7 @@ fn settings_that_cannot_be_met_are_refused() {
         let error = asked(tokens, overlap).unwrap_err().to_string();
         assert!(error.contains(option), "{error}");
     }
-    let mut unlimited = Fixture::of_parity("bert-cls");
+    let mut unlimited = TokenizerFixture::of_parity("bert-cls");
     unlimited.config.max_length = ModelConfig::UNLIMITED;
     let unlimited = unlimited.prepared(1);
     let limit = unlimited.chunked(&Chunking {
