@@ -115,8 +115,9 @@ fn normalizing_zero_gives_zero() {
     assert_eq!(zero, [0.0, 0.0]);
 }
 
-fn finished(steps: Vec<Step>, pooled: [f32; 2]) -> Vec<f32> {
-    let pooler = Pooler {
+/// The mean of a text's states, of width 2, and what follows it.
+pub(super) fn plain(steps: Vec<Step>) -> Pooler {
+    Pooler {
         rule: PoolingRule {
             modes: vec![PoolingMode::Mean],
             excluded: 0,
@@ -132,9 +133,12 @@ fn finished(steps: Vec<Step>, pooled: [f32; 2]) -> Vec<f32> {
         steps: steps.into(),
         kept: vec![2],
         normalize_last: false,
-    };
+    }
+}
+
+fn finished(steps: Vec<Step>, pooled: [f32; 2]) -> Vec<f32> {
     let mut out = Vec::new();
-    pooler.finish_rows(pooled.to_vec(), 1, &mut out);
+    plain(steps).finish_rows(pooled.to_vec(), 1, &mut out);
     assert_eq!(out.len(), 2);
     out
 }

@@ -1,5 +1,6 @@
 //! Digests of poolers.
 
+use super::tests::plain;
 use super::*;
 use crate::PoolingMode;
 use crate::{Dense, DenseActivation, LayerNorm, Residual};
@@ -50,23 +51,6 @@ fn every_way_to_a_vector_has_a_digest_of_its_own() {
         vec![Step::Activation(DenseActivation::Tanh)],
         vec![Step::Activation(DenseActivation::Sigmoid)],
     ];
-    let plain = |steps| Pooler {
-        rule: PoolingRule {
-            modes: vec![PoolingMode::Mean],
-            excluded: 0,
-            not_last: None,
-        },
-        pools: true,
-        token_steps: Vec::new().into(),
-        kinds: Vec::new(),
-        form: RowForm::Dense(vec![2]),
-        scores: false,
-        sparse: None,
-        multi: None,
-        steps: Vec::into(steps),
-        kept: vec![2],
-        normalize_last: false,
-    };
     let mut all: Vec<Pooler> = steps.into_iter().map(plain).collect();
     let mut change = |change: fn(&mut Pooler)| {
         let mut pooler = plain(Vec::new());
