@@ -4,6 +4,10 @@
 // attend_any takes every shape and every addition to scores, in single precision. attend_short and attend_long multiply
 // with tensor cores: the one keeps all keys and values of a row and some heads in shared memory, the other passes them
 // through it in tiles.
+//
+// A query or a key that overflows makes the result NaN. One case is left in the kernels of tensor cores without extras: a key
+// whose scores are -infinity for all queries counts as hidden. A check would be one more operation for every score, and keys
+// are products of normed states, which hardly overflow.
 
 DEVICE float bent(float x) {
 #if ELEMENT == 0
@@ -17,7 +21,7 @@ DEVICE float bent(float x) {
 // A score behind everything that is added to it; hidden ones are -infinity. In units of the exponent's base 2.
 DEVICE float whole_score(const AttendArguments &a, float product, int head, int query, int key, int seen) {
   if (key >= seen || query - key > a.before || key - query > a.after) return -INFINITY;
-  float score = product * a.scale;
+  float score = shown(product) * a.scale;
   if (a.softcap > 0.0f) score = a.softcap * bent(score / a.softcap);
   if (a.bias) {
     int far = key - query;
@@ -82,11 +86,12 @@ KERNEL(128, attend_any, AttendArguments) {
         const Element *of_query = static_cast<const Element *>(a.query_scores), *of_key = static_cast<const Element *>(a.key_scores);
         if (of_query) more += widened(of_query[((long long)head * a.together + work.start + query) * a.relative_count + row]);
         if (of_key) more += widened(of_key[((long long)head * a.together + work.start + key) * a.relative_count + row]);
-        score += more * a.scale * 1.442695041f;
+        score += shown(more) * a.scale * 1.442695041f;
       }
       const float highest = fmaxf(most[q], warp_most(score));
-      if (highest == -INFINITY) continue;
-      const float kept = power_of_two(most[q] - highest), share = power_of_two(score - highest);
+      // Of keys that are all hidden the shares are 0; a score that is NaN stays so.
+      const float base = highest == -INFINITY ? 0.0f : highest;
+      const float kept = power_of_two(most[q] - base), share = power_of_two(score - base);
       most[q] = highest;
       sum[q] = sum[q] * kept + warp_sum(share);
       UNROLL
@@ -107,7 +112,7 @@ KERNEL(128, attend_any, AttendArguments) {
     UNROLL
     for (int c = 0; c < CHANNELS; c++) {
       const int channel = c * 32 + lane;
-      if (channel < a.size) to[channel] = narrowed(sum[q] > 0.0f ? out[q][c] / sum[q] : 0.0f);
+      if (channel < a.size) to[channel] = narrowed(sum[q] != 0.0f ? out[q][c] / sum[q] : 0.0f);
     }
   }
 }
@@ -247,8 +252,10 @@ template <bool HAS_EXTRAS> struct WarpQueries {
       float all = sum[half];
       all += lane_xor(all, 1);
       all += lane_xor(all, 2);
-      const float share = all > 0.0f ? reciprocal(all) : 0.0f;
       const int number = query + row + 8 * half;
+      // A query that sees keys has a sum of 0 only where all its scores are -infinity: it becomes NaN.
+      const bool sees = first_key(a, number) < end_of_keys(a, number, work.seen);
+      const float share = sees ? reciprocal(all) : 0.0f;
       Element *to = static_cast<Element *>(a.out) + (long long)(work.start + number) * a.out_stride + head * a.size + column;
       UNROLL
       for (int n = 0; n < HEAD / 8; n++)

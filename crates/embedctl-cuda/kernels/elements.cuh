@@ -8,6 +8,9 @@ DEVICE float narrowed(float value) { return value; }
 typedef unsigned short Element;
 #endif
 
+// A value, or NaN in the place of infinity: an overflow that a maximum would hide, or the share of a score.
+DEVICE float shown(float value) { return fmaf(value, 0.0f, value); }
+
 DEVICE float warp_sum(float value) {
   for (int mask = 16; mask; mask >>= 1) value += lane_xor(value, mask);
   return value;

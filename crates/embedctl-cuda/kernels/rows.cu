@@ -402,7 +402,7 @@ KERNEL(128, pool, PoolArguments) {
           for (int i = 0; i < 8; i++) {
             if (from + i >= end) continue;
             float x = some[i];
-            if (mode == 5) { sum = x > sum || x != x ? x : sum; continue; }
+            if (mode == 5) { x = shown(x); sum = x > sum || x != x ? x : sum; continue; }
             if (mode == 4) x *= (float)(from + i - first + 1);
             // What a sum of single precision loses is carried along: rows may have thousands of tokens.
             const float term = x - lost, next = sum + term;

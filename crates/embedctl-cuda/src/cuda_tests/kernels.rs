@@ -257,7 +257,73 @@ struct Case {
 
 const ALL: usize = usize::MAX;
 
+impl Case {
+    /// Values of a token's queries, keys and values.
+    fn stride(&self) -> usize {
+        (self.query_heads + 2 * self.key_heads) * self.size
+    }
+
+    /// A row's work from this query on. Of one row the last token is not seen, as expansions of queries are.
+    fn work(&self, lengths: &[usize], index: usize, query: usize) -> Work {
+        let start = lengths[..index].iter().sum::<usize>();
+        let length = lengths[index];
+        let seen = if index == 1 && self.before == ALL {
+            length.max(2) - 1
+        } else {
+            length
+        };
+        Work {
+            start: start as i32,
+            length: length as i32,
+            seen: seen as i32,
+            query: query as i32,
+        }
+    }
+}
+
+/// Keys up to this distance have a bias of their own.
+const REACH: usize = 9;
+
 fn attention(bench: &Bench, case: Case, lengths: &[usize]) {
+    let tokens: usize = lengths.iter().sum();
+    let mut noise = Noise(7);
+    let mut heads = noise.values(tokens * case.stride());
+    let bias = noise.values(case.query_heads * (2 * REACH + 1));
+    let all = attended(bench, case, lengths, &mut heads, &bias);
+    let plainly = Plainly {
+        heads: &heads,
+        stride: case.stride(),
+        size: case.size,
+        query_heads: case.query_heads,
+        key_heads: case.key_heads,
+        before: case.before,
+        after: case.after,
+        softcap: f64::from(case.softcap),
+        bias: case.has_bias.then_some((&bias, REACH)),
+    };
+    let mut exact = Vec::new();
+    for (index, length) in lengths.iter().enumerate() {
+        for query in 0..*length {
+            for head in 0..case.query_heads {
+                let work = case.work(lengths, index, 0);
+                plainly.attend(work, head, query, &mut exact);
+            }
+        }
+    }
+    for (kernel, ours) in all {
+        let what = format!("{} of {case:?} in {:?}", kernel.name(), bench.element);
+        near(&what, &ours, &exact, 3.0 * bench.unit());
+    }
+}
+
+/// The results of all kernels that run a case. The heads are rounded to elements.
+fn attended(
+    bench: &Bench,
+    case: Case,
+    lengths: &[usize],
+    heads: &mut [f32],
+    bias: &[f32],
+) -> Vec<(Kernel, Vec<f32>)> {
     let Case {
         query_heads,
         key_heads,
@@ -267,14 +333,10 @@ fn attention(bench: &Bench, case: Case, lengths: &[usize]) {
         softcap,
         has_bias,
     } = case;
-    let stride = (query_heads + 2 * key_heads) * size;
+    let stride = case.stride();
     let tokens: usize = lengths.iter().sum();
-    let mut noise = Noise(7);
-    let mut heads = noise.values(tokens * stride);
-    let memory = bench.elements(&mut heads);
-    let reach = 9;
-    let bias = noise.values(query_heads * (2 * reach + 1));
-    let bias_memory = bench.put(&bias);
+    let memory = bench.elements(heads);
+    let bias_memory = bench.put(bias);
     let far = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
     let padded = size.next_multiple_of(16);
     let by_tensor_cores = bench.element != CardElement::F32 && size % 8 == 0;
@@ -296,7 +358,7 @@ fn attention(bench: &Bench, case: Case, lengths: &[usize]) {
         together: far(together),
         before: far(before),
         after: far(after),
-        bias_reach: far(reach),
+        bias_reach: far(REACH),
         query_heads: far(query_heads),
         ..AttendArguments::default()
     };
@@ -312,41 +374,7 @@ fn attention(bench: &Bench, case: Case, lengths: &[usize]) {
             false => (Kernel::AttendLong, 64),
         });
     }
-    let plainly = Plainly {
-        heads: &heads,
-        stride,
-        size,
-        query_heads,
-        key_heads,
-        before,
-        after,
-        softcap: f64::from(softcap),
-        bias: has_bias.then_some((&bias, reach)),
-    };
-    // Of one row the last token is not seen, as expansions of queries are.
-    let row = |index: usize, query: usize| {
-        let start = lengths[..index].iter().sum::<usize>();
-        let length = lengths[index];
-        let seen = if index == 1 && before == ALL {
-            length.max(2) - 1
-        } else {
-            length
-        };
-        Work {
-            start: start as i32,
-            length: length as i32,
-            seen: seen as i32,
-            query: query as i32,
-        }
-    };
-    let mut exact = Vec::new();
-    for (index, length) in lengths.iter().enumerate() {
-        for query in 0..*length {
-            for head in 0..query_heads {
-                plainly.attend(row(index, 0), head, query, &mut exact);
-            }
-        }
-    }
+    let mut all = Vec::new();
     for (kernel, step) in flavours {
         let mut work = Vec::new();
         for (index, length) in lengths.iter().enumerate() {
@@ -356,7 +384,7 @@ fn attention(bench: &Bench, case: Case, lengths: &[usize]) {
                     length,
                     seen,
                     query,
-                } = row(index, query);
+                } = case.work(lengths, index, query);
                 work.extend([start, length, seen, query]);
             }
         }
@@ -389,10 +417,10 @@ fn attention(bench: &Bench, case: Case, lengths: &[usize]) {
                 .launch(&bench.stream, kernel, blocks, *threads, shared, arguments)
                 .unwrap();
             let ours = bench.read_elements(&out, tokens * query_heads * size);
-            let what = format!("{} of {case:?} in {:?}", kernel.name(), bench.element);
-            near(&what, &ours, &exact, 3.0 * bench.unit());
+            all.push((kernel, ours));
         }
     }
+    all
 }
 
 #[test]
@@ -455,6 +483,58 @@ fn attention_of_every_width_length_and_sight_is_that_of_plain_code() {
                     },
                     lengths,
                 );
+            }
+        }
+    }
+}
+
+#[test]
+fn queries_and_keys_that_overflow_show_in_what_attention_gives() {
+    let Some(emulator) = Emulator::open() else {
+        return;
+    };
+    let lengths = [5, 18, 4, 5];
+    for size in [12, 16] {
+        let bench = Bench::new(&emulator, CardElement::F16, size);
+        let plain = Case {
+            query_heads: 1,
+            key_heads: 1,
+            size,
+            before: ALL,
+            after: ALL,
+            softcap: 0.0,
+            has_bias: false,
+        };
+        let causal = Case { after: 0, ..plain };
+        let bent = Case {
+            softcap: 1.5,
+            ..plain
+        };
+        let biased = Case {
+            has_bias: true,
+            ..plain
+        };
+        for case in [plain, causal, bent, biased] {
+            let mut noise = Noise(5);
+            let mut heads = noise.values(32 * case.stride());
+            heads.iter_mut().for_each(|value| *value = value.abs());
+            let bias = noise.values(2 * REACH + 1);
+            // All scores of a query are -infinity; then it is NaN; then a key's score is infinite for all queries.
+            heads[3 * case.stride()] = -1e6;
+            heads[8 * case.stride()] = f32::NAN;
+            heads[23 * case.stride() + size] = 1e6;
+            for (kernel, ours) in attended(&bench, case, &lengths, &mut heads, &bias) {
+                let tokens = ours.chunks(size).enumerate();
+                let lost = tokens.filter(|(_, values)| values.iter().all(|it| it.is_nan()));
+                let lost: Vec<usize> = lost.map(|(token, _)| token).collect();
+                assert_eq!(
+                    lost,
+                    [3, 8, 23, 24, 25, 26],
+                    "{} of {case:?}",
+                    kernel.name()
+                );
+                let finite = ours.iter().filter(|value| value.is_finite()).count();
+                assert_eq!(finite, (32 - 6) * size, "{} of {case:?}", kernel.name());
             }
         }
     }
