@@ -105,6 +105,12 @@ impl Worker for ReusedWorker {
             .expect("a worker is given back only when it is dropped")
             .run(batch)
     }
+
+    fn in_bf16(&self) -> Result<Option<Box<dyn Worker>>> {
+        self.worker
+            .as_ref()
+            .map_or(Ok(None), |worker| worker.in_bf16())
+    }
 }
 
 impl Drop for ReusedWorker {

@@ -164,4 +164,13 @@ pub trait Worker: Send {
     /// # Errors
     /// If the engine fails; the batch may be run again.
     fn run(&mut self, batch: &Batch) -> Result<Output<'_>>;
+
+    /// A worker of the same network in bf16, which holds greater numbers, where this one computes in fp16; `None`: there is
+    /// none. Only an engine whose rows do not depend on those beside them has one.
+    ///
+    /// # Errors
+    /// If the device has no memory for it.
+    fn in_bf16(&self) -> Result<Option<Box<dyn Worker>>> {
+        Ok(None)
+    }
 }

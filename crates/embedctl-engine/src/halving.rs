@@ -3,24 +3,56 @@
 //! The native engine knows how much memory a batch needs and checks it first. Other libraries and devices do not tell,
 //! and may serve other programs as well. So the limit is learnt from the first failure, for all workers of a run.
 
+use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use embedctl_common::error::{Cause, Error, ErrorKind, Result};
 use embedctl_common::setting::{BATCH_TOKENS, MAX_LENGTH};
-use embedctl_common::vectors::RowVectors;
+use embedctl_common::vectors::{RowVectors, is_finite};
 use embedctl_rows::batch::BatchPlan;
 
 /// The results of a plan's rows.
 #[derive(Debug, Default)]
 pub struct Finished {
-    /// Indices into the window, in the plan's order, without the failed ones.
+    /// Indices into the window, in any order, without the failed ones.
     pub rows: Vec<u32>,
     /// Their vectors.
     pub vectors: RowVectors,
+    /// Those of `rows` that overflowed in fp16 and were computed in bf16.
+    pub overflowed: Vec<u32>,
     /// Rows without a vector (those that don't fit into memory even alone, for one), and why.
     pub failed: Vec<(u32, Cause)>,
     /// A warning to show once.
     pub warning: Option<String>,
+}
+
+impl Finished {
+    /// Takes all rows of `other`.
+    pub(crate) fn append(&mut self, mut other: Self) {
+        self.rows.append(&mut other.rows);
+        self.vectors.append(other.vectors);
+        self.overflowed.append(&mut other.overflowed);
+        self.failed.append(&mut other.failed);
+    }
+
+    /// Takes out the rows whose vectors hold NaN or infinity, and returns them.
+    pub(crate) fn take_not_finite(&mut self) -> Vec<u32> {
+        if self.vectors.values().all(is_finite) {
+            return Vec::new();
+        }
+        let mut odd = Vec::new();
+        let none = self.vectors.same();
+        let vectors = mem::replace(&mut self.vectors, none);
+        for (row, vector) in mem::take(&mut self.rows).into_iter().zip(vectors.iter()) {
+            if vector.values().all(is_finite) {
+                self.rows.push(row);
+                self.vectors.push(vector);
+            } else {
+                odd.push(row);
+            }
+        }
+        odd
+    }
 }
 
 /// Tokens that a batch may hold; shared by the workers of a run.

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{MAX_LENGTH, MODEL_FILE, PROVIDER};
 use embedctl_common::stage::{Clocks, Watch};
-use embedctl_common::vectors::is_finite;
-use embedctl_common::vectors::{Numbers, RowParts, RowVectors};
+use embedctl_common::vectors::{Numbers, RowVectors};
 use embedctl_model::{Model, WeightsKind};
 use embedctl_rows::Frame;
 use embedctl_rows::batch::{Batch, BatchPlan, TokenRows};
@@ -18,11 +17,12 @@ use embedctl_rows::tokenize::SharedRows;
 use crate::halving::{Finished, TokenLimit};
 use crate::{Engine, Output, Worker};
 
-/// Why a row has no vector.
-fn not_finite() -> Cause {
-    Cause::of("the model gives NaN or infinity for this text, also when it runs alone").with(
-        format!("try another export of the model ({MODEL_FILE}) or another engine ({PROVIDER})"),
-    )
+/// Why a row has no vector; `again` says how it ran the second time.
+fn not_finite(again: &str) -> Cause {
+    let reason = format!("the model gives NaN or infinity for this text, also {again}");
+    Cause::of(reason).with(format!(
+        "try another export of the model ({MODEL_FILE}) or another engine ({PROVIDER})"
+    ))
 }
 
 /// The same, of a text without any token.
@@ -44,6 +44,17 @@ pub struct RowsToRun<'a> {
     pub shared: Option<&'a SharedRows>,
 }
 
+impl RowsToRun<'_> {
+    /// The plan of a batch of these rows.
+    fn plan(&self, rows: Vec<u32>) -> BatchPlan {
+        let lengths = rows.iter().map(|&row| self.tokens.get(row as usize).len());
+        BatchPlan {
+            length: lengths.max().unwrap_or_default(),
+            rows,
+        }
+    }
+}
+
 impl<'a> From<&'a TokenRows> for RowsToRun<'a> {
     /// Rows with one vector each.
     fn from(tokens: &'a TokenRows) -> Self {
@@ -56,13 +67,10 @@ impl<'a> From<&'a TokenRows> for RowsToRun<'a> {
 
 /// One thread's work from a batch plan to finished rows.
 pub struct RowWorker {
-    worker: Box<dyn Worker>,
-    pooler: Arc<Pooler>,
-    limit: Arc<TokenLimit>,
-    model: String,
-    frame: Frame,
-    batch: Batch,
-    clocks: Arc<Clocks>,
+    worker: FittingWorker,
+    /// [`Worker::in_bf16`], once a row has overflowed.
+    in_bf16: Option<FittingWorker>,
+    finisher: RowFinisher,
 }
 
 impl RowWorker {
@@ -78,87 +86,141 @@ impl RowWorker {
         clocks: &Arc<Clocks>,
     ) -> Result<Self> {
         Ok(Self {
-            worker: engine.worker()?,
-            pooler: Arc::clone(pooler),
-            limit: Arc::clone(limit),
-            model: model
-                .weights_file(engine.info().provider.weights_of(model))
-                .map_or_else(|| model.id.clone(), |file| file.display().to_string()),
-            frame: model.config.frame.clone(),
-            batch: Batch::default(),
-            clocks: Arc::clone(clocks),
+            worker: FittingWorker {
+                worker: engine.worker()?,
+                limit: Arc::clone(limit),
+            },
+            in_bf16: None,
+            finisher: RowFinisher {
+                pooler: Arc::clone(pooler),
+                model: model
+                    .weights_file(engine.info().provider.weights_of(model))
+                    .map_or_else(|| model.id.clone(), |file| file.display().to_string()),
+                frame: model.config.frame.clone(),
+                batch: Batch::default(),
+                clocks: Arc::clone(clocks),
+            },
         })
     }
 
-    /// Runs one plan. A row without a finite vector is run again alone before it is given up.
+    /// Runs one plan. A row without a finite vector is run again before it is given up: in bf16 where it may have
+    /// overflowed in fp16 ([`Worker::in_bf16`]), else alone.
     ///
     /// # Errors
-    /// If the engine fails.
+    /// If the engine fails, or has no memory for bf16 beside fp16.
     pub fn run<'a>(
         &mut self,
         plan: &BatchPlan,
         rows: impl Into<RowsToRun<'a>>,
     ) -> Result<Finished> {
         let rows = rows.into();
-        let mut finished = self.fitting(plan, rows)?;
-        finished.warning = self.limit.warning();
+        let mut finished = self.worker.run(plan, rows, &mut self.finisher)?;
+        finished.warning = self.worker.limit.warning();
         let mut watch = Watch::start();
-        let all_finite = finished.vectors.values().all(is_finite);
-        watch.lap(&self.clocks.pool);
-        if all_finite {
-            return Ok(finished);
-        }
-        let numbers = std::mem::take(&mut finished.rows);
-        let none = finished.vectors.same();
-        let vectors = std::mem::replace(&mut finished.vectors, none);
-        let is_finite = |vector: &RowParts<'_>| vector.values().all(is_finite);
-        for (row, vector) in numbers.into_iter().zip(vectors.iter()) {
-            let mut again = Finished::default();
-            let mut vector = vector;
-            if !is_finite(&vector) && plan.rows.len() > 1 {
-                let alone = BatchPlan {
-                    rows: vec![row],
-                    length: rows.tokens.get(row as usize).len(),
-                };
-                again = self.fitting(&alone, rows)?;
-                if again.failed.is_empty() {
-                    vector = again.vectors.get(0);
-                }
-            }
-            if !again.failed.is_empty() {
-                finished.failed.append(&mut again.failed);
-            } else if is_finite(&vector) {
-                finished.rows.push(row);
-                finished.vectors.push(vector);
-            } else {
-                finished.failed.push((row, not_finite()));
-            }
+        let odd = finished.take_not_finite();
+        watch.lap(&self.finisher.clocks.pool);
+        if !odd.is_empty() {
+            finished.append(self.run_again(odd, plan, rows)?);
         }
         Ok(finished)
     }
 
+    /// Runs these rows of a plan again, whose vectors were not finite.
+    fn run_again(
+        &mut self,
+        odd: Vec<u32>,
+        plan: &BatchPlan,
+        rows: RowsToRun<'_>,
+    ) -> Result<Finished> {
+        if self.in_bf16.is_none() {
+            let worker = self.worker.worker.in_bf16()?;
+            self.in_bf16 = worker.map(FittingWorker::of);
+        }
+        let finisher = &mut self.finisher;
+        // A row that has overflowed in fp16 would do so alone, too.
+        if let Some(worker) = &mut self.in_bf16 {
+            let mut again = worker.run(&rows.plan(odd), rows, finisher)?;
+            again.fail_not_finite("in bf16");
+            again.overflowed.clone_from(&again.rows);
+            return Ok(again);
+        }
+        let mut again = Finished::default();
+        for row in odd {
+            match plan.rows.len() {
+                1 => again.failed.push((row, not_finite(ALONE))),
+                _ => again.append(self.worker.run(&rows.plan(vec![row]), rows, finisher)?),
+            }
+        }
+        again.fail_not_finite(ALONE);
+        Ok(again)
+    }
+}
+
+/// How a row ran that has no neighbour.
+const ALONE: &str = "when it runs alone";
+
+impl Finished {
+    /// Gives up the rows whose vectors are not finite; `again` says how they ran the second time.
+    fn fail_not_finite(&mut self, again: &str) {
+        let odd = self.take_not_finite().into_iter();
+        self.failed.extend(odd.map(|row| (row, not_finite(again))));
+    }
+}
+
+/// A worker of an engine, and the tokens that fit into its memory.
+struct FittingWorker {
+    worker: Box<dyn Worker>,
+    limit: Arc<TokenLimit>,
+}
+
+impl FittingWorker {
+    /// A worker whose limit is not known yet.
+    fn of(worker: Box<dyn Worker>) -> Self {
+        let limit = Arc::default();
+        Self { worker, limit }
+    }
+
     /// The vectors of a plan's rows, in parts where they don't fit into memory together.
-    fn fitting(&mut self, plan: &BatchPlan, run: RowsToRun<'_>) -> Result<Finished> {
-        let limit = Arc::clone(&self.limit);
-        let mut fitted = limit.run(plan, &mut |part| self.vectors(part, run))?;
+    fn run(
+        &mut self,
+        plan: &BatchPlan,
+        run: RowsToRun<'_>,
+        finisher: &mut RowFinisher,
+    ) -> Result<Finished> {
+        let Self { worker, limit } = self;
+        let mut fitted = limit.run(plan, &mut |part| {
+            finisher.vectors(worker.as_mut(), part, run)
+        })?;
         // A row that did not fit with the padding of its batch may fit alone.
         for (row, cause) in std::mem::take(&mut fitted.failed) {
-            let length = run.tokens.get(row as usize).len();
-            if length == plan.length {
+            let alone = run.plan(vec![row]);
+            if alone.length == plan.length {
                 fitted.failed.push((row, cause));
                 continue;
             }
-            let rows = vec![row];
-            let mut alone = self.fitting(&BatchPlan { rows, length }, run)?;
-            fitted.rows.append(&mut alone.rows);
-            fitted.vectors.append(alone.vectors);
-            fitted.failed.append(&mut alone.failed);
+            fitted.append(self.run(&alone, run, finisher)?);
         }
         Ok(fitted)
     }
+}
 
-    /// The vectors of a plan's rows; of rows that chunks share, those of their chunks.
-    fn vectors(&mut self, plan: &BatchPlan, run: RowsToRun<'_>) -> Result<RowVectors> {
+/// Makes finished rows of a worker's output.
+struct RowFinisher {
+    pooler: Arc<Pooler>,
+    model: String,
+    frame: Frame,
+    batch: Batch,
+    clocks: Arc<Clocks>,
+}
+
+impl RowFinisher {
+    /// The vectors of a plan's rows by `worker`; of rows that chunks share, those of their chunks.
+    fn vectors(
+        &mut self,
+        worker: &mut dyn Worker,
+        plan: &BatchPlan,
+        run: RowsToRun<'_>,
+    ) -> Result<RowVectors> {
         let mut watch = Watch::start();
         self.batch.fill(plan, run.tokens, &self.frame);
         let rows = self.batch.rows();
@@ -168,7 +230,7 @@ impl RowWorker {
         };
         vectors.reserve(rows);
         watch.lap(&self.clocks.pool);
-        let output = self.worker.run(&self.batch)?;
+        let output = worker.run(&self.batch)?;
         watch.lap(&self.clocks.infer);
         check_output(&output, &self.batch, &self.pooler, &self.model)?;
         if let Some(shared) = run.shared {

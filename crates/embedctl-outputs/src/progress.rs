@@ -22,6 +22,8 @@ pub struct Counts {
     pub truncated: u64,
     /// Rows, of those with vectors, whose vector was taken from an earlier output.
     pub reused: u64,
+    /// Rows whose vectors overflowed in fp16 and were computed in bf16.
+    pub overflowed: u64,
     /// Entries of all sparse vectors.
     pub entries: u64,
     /// Entries of the row that has the most.
@@ -46,6 +48,7 @@ impl Counts {
             tokens: self.tokens - then.tokens,
             truncated: self.truncated - then.truncated,
             reused: self.reused - then.reused,
+            overflowed: self.overflowed - then.overflowed,
             entries: self.entries - then.entries,
             token_vectors: self.token_vectors - then.token_vectors,
             most_entries: self.most_entries,

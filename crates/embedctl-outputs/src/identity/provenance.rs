@@ -71,6 +71,9 @@ pub struct RowCounts {
     /// Rows whose vectors were taken from an earlier output; absent where none was.
     #[serde(skip_serializing_if = "is_zero")]
     pub reused: u64,
+    /// Rows whose vectors overflowed in fp16 and were computed in bf16; absent where none was.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub overflowed: u64,
     /// Rows cut to the model's length.
     pub truncated: u64,
 }
@@ -116,6 +119,7 @@ impl<'a> Provenance<'a> {
                 embedded: counts.embedded,
                 rejected: counts.rejected,
                 reused: counts.reused,
+                overflowed: counts.overflowed,
                 truncated: counts.truncated,
             },
             tokens: TokenCounts {

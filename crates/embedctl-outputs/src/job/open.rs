@@ -105,6 +105,7 @@ impl Open {
             truncated: counts.truncated,
             tokens: counts.tokens,
             reused: counts.reused,
+            overflowed: counts.overflowed,
             rejects_sha256: (self.rejects.bytes > 0).then(|| self.rejects.hash.hex()),
             texts_sha256: Some(self.texts.hash.hex()),
             columns: self.columns.as_deref().map(encoded).transpose()?,

@@ -134,6 +134,9 @@ pub struct PartInfo {
     /// Rows whose vectors were taken from an earlier output.
     #[serde(default, skip_serializing_if = "crate::provenance::is_zero")]
     pub reused: u64,
+    /// Rows whose vectors overflowed in fp16 and were computed in bf16.
+    #[serde(default, skip_serializing_if = "crate::provenance::is_zero")]
+    pub overflowed: u64,
     /// SHA-256 of the list of its rejected records, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejects_sha256: Option<String>,

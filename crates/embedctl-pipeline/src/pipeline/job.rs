@@ -305,6 +305,7 @@ impl JobSink {
             counts.truncated += part.info.truncated;
             counts.tokens += part.info.tokens;
             counts.reused += part.info.reused;
+            counts.overflowed += part.info.overflowed;
         }
         let mut provenance = made.provenance(&counts)?;
         if let Some(object) = provenance.as_object_mut() {

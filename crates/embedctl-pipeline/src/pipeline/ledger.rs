@@ -109,6 +109,7 @@ impl Ledger<'_> {
         let mut collected = WindowBatches::new(in_flight, progress);
         for (number, portion) in in_flight.portions.iter().enumerate() {
             collect(in_flight, number, &mut collected, workers, progress, cancel)?;
+            self.counts.overflowed += std::mem::take(&mut collected.overflowed);
             let finished = &collected.finished;
             clocks
                 .write

@@ -29,6 +29,8 @@ mod keys;
 mod labels;
 mod ledger;
 mod notes;
+#[cfg(test)]
+mod overflow_tests;
 mod plan;
 #[cfg(test)]
 mod portion_tests;

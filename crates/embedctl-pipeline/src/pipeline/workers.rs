@@ -144,6 +144,8 @@ fn run_jobs(
 pub(super) struct WindowBatches {
     /// Those that were run.
     pub(super) finished: Vec<Finished>,
+    /// Rows that overflowed in fp16 and were computed in bf16, copies of equal texts among them.
+    pub(super) overflowed: u64,
     /// How many of each portion are awaited.
     left: Vec<usize>,
 }
@@ -165,6 +167,7 @@ impl WindowBatches {
         let left: Vec<usize> = in_flight.portions.iter().map(|it| it.batches).collect();
         Self {
             finished: Vec::with_capacity(left.iter().sum()),
+            overflowed: 0,
             left,
         }
     }
@@ -210,6 +213,10 @@ pub(super) fn collect(
             done.tokens += in_flight.tokens.get(number).len() as u64;
         }
         progress.batch(done);
+        let overflowed = finished.overflowed.iter();
+        collected.overflowed += overflowed
+            .map(|&number| in_flight.distinct.copies(number as usize))
+            .sum::<u64>();
         collected.left[of_portion] -= 1;
         collected.finished.push(finished);
     }

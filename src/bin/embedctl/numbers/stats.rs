@@ -43,6 +43,7 @@ pub(super) fn text(numbers: &RunNumbers, state: &NumbersState) -> String {
         "rejected": counts.rejected,
         "tokens": counts.tokens,
         "truncated": counts.truncated,
+        "overflowed": counts.overflowed,
         "max_length": null,
         "dimensions": null,
         "model": numbers.model,

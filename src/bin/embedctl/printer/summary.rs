@@ -52,7 +52,7 @@ impl RunReport<'_> {
             copied => format!("{} computed, ", count(counts.rows.saturating_sub(copied))),
         };
         format!(
-            "{} {} ({}, {truncated}) in {}: {computed}{} rows/s, {} tokens/s{}{}",
+            "{} {} ({}, {truncated}) in {}: {computed}{} rows/s, {} tokens/s{}{}{}",
             self.verb(),
             self.rows(),
             number(counts.tokens, "token"),
@@ -61,6 +61,7 @@ impl RunReport<'_> {
             rate(self.rate(self.summary.stages.real_tokens)),
             self.copies(),
             self.entries(),
+            self.overflowed(),
         )
     }
 
@@ -112,6 +113,19 @@ impl RunReport<'_> {
             text += &format!("; {vectors} copied from an earlier output");
         }
         text
+    }
+
+    /// `; 2 rows overflowed in fp16 and were computed in bf16`
+    fn overflowed(&self) -> String {
+        let rows = self.summary.counts.overflowed;
+        let were = if rows == 1 { "was" } else { "were" };
+        match rows {
+            0 => String::new(),
+            _ => format!(
+                "; {} overflowed in fp16 and {were} computed in bf16",
+                number(rows, self.noun())
+            ),
+        }
     }
 
     /// `; sparse vectors of 30 entries on average, 90 at most`, and the same of vectors of tokens.
@@ -236,6 +250,7 @@ impl RunReport<'_> {
             "rejected": counts.rejected,
             "tokens": counts.tokens,
             "truncated": counts.truncated,
+            "overflowed": counts.overflowed,
             "max_length": summary.max_length,
             "lost_tokens": summary.cut.lost,
             "dimensions": summary.dimensions,
