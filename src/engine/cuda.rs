@@ -2,6 +2,7 @@
 
 mod cards;
 mod checked;
+mod in_bf16;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use embedctl_native::{PlainNetwork, Rows};
 
 pub(super) use self::cards::{Cards, check, is_here};
 use self::checked::CheckedRows;
+use self::in_bf16::Bf16Encoders;
 use crate::batch::Batch;
 use crate::engine::native::refuse_unseen;
 use crate::engine::{
@@ -176,11 +178,14 @@ pub(super) fn open(
         passed_over: passed_over.to_vec(),
         ..EngineInfo::new(NAME, version(&cards), Provider::Cuda)
     };
+    let in_bf16 = (element == CardElement::F16)
+        .then(|| Arc::new(Bf16Encoders::new(network, cards, encoder_options)));
     let engine = CudaEngine {
         info,
         pooling,
         pooler: Pooler::new(&model.config, 0),
         encoders,
+        in_bf16,
         next: AtomicUsize::new(0),
         tokens,
     };
@@ -317,6 +322,8 @@ struct CudaEngine {
     info: EngineInfo,
     /// One of each card.
     encoders: Vec<Encoder>,
+    /// Of fp16: what computes the rows that overflow in it.
+    in_bf16: Option<Arc<Bf16Encoders>>,
     /// The card of the next worker.
     next: AtomicUsize,
     pooling: Option<CardPooling>,
@@ -418,22 +425,20 @@ impl Engine for CudaEngine {
 
     fn worker(&self) -> Result<Box<dyn Worker>> {
         let next = self.next.fetch_add(1, Ordering::Relaxed);
+        let card = next % self.encoders.len().max(1);
         let encoder = self
             .encoders
-            .get(next % self.encoders.len().max(1))
+            .get(card)
             .ok_or_else(|| Error::internal("an engine without a card"))?;
-        Ok(Box::new(CudaWorker {
-            worker: encoder.worker()?,
-            width: encoder.width(),
-            terms: encoder.terms(),
-            pooling: self.pooling.clone(),
-            spans: Vec::new(),
-            entries: Numbers::of_entries(),
-        }))
+        let mut worker = CudaWorker::new(encoder, self.pooling.clone())?;
+        worker.in_bf16 = self.in_bf16.clone().map(|encoders| (encoders, card));
+        Ok(Box::new(worker))
     }
 }
 
 struct CudaWorker {
+    /// What computes the rows that overflow, and this worker's card.
+    in_bf16: Option<(Arc<Bf16Encoders>, usize)>,
     worker: CardWorker,
     width: usize,
     terms: Option<usize>,
@@ -442,7 +447,30 @@ struct CudaWorker {
     entries: Numbers,
 }
 
+impl CudaWorker {
+    fn new(encoder: &Encoder, pooling: Option<CardPooling>) -> Result<Self> {
+        Ok(Self {
+            worker: encoder.worker()?,
+            width: encoder.width(),
+            terms: encoder.terms(),
+            pooling,
+            in_bf16: None,
+            spans: Vec::new(),
+            entries: Numbers::of_entries(),
+        })
+    }
+}
+
 impl Worker for CudaWorker {
+    fn in_bf16(&self) -> Result<Option<Box<dyn Worker>>> {
+        let Some((encoders, card)) = &self.in_bf16 else {
+            return Ok(None);
+        };
+        Ok(Some(Box::new(
+            encoders.worker(*card, self.pooling.clone())?,
+        )))
+    }
+
     fn run(&mut self, batch: &Batch) -> Result<Output<'_>> {
         let rows = rows_of(batch);
         if let Some(width) = self.terms {

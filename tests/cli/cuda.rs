@@ -17,7 +17,7 @@ const MODEL: &str = "fixtures/parity/family-distilbert/model";
 const EMULATOR: &str = "crates/embedctl-cuda/emulator";
 
 /// A sandbox with texts and an environment of Python's in which the emulator lies; `None`: there is no C++ compiler.
-fn sandbox(test: &str) -> Option<Sandbox> {
+pub fn sandbox(test: &str) -> Option<Sandbox> {
     let sandbox = Sandbox::new();
     sandbox.write("texts.txt", "one\na second text, which is longer\nthree\n");
     let folder = sandbox.path(FOLDER);
@@ -52,20 +52,25 @@ fn sandbox(test: &str) -> Option<Sandbox> {
 
 fn command(sandbox: &Sandbox, output: &str, line: &str) -> Command {
     let mut command = sandbox.command(["embed", "texts.txt", "-o", output, "--threads", "1"]);
+    emulated(&mut command, sandbox, &in_repository(MODEL)).args(line.split_whitespace());
+    command
+}
+
+/// A command with a model that finds the emulator and the compiler for its kernels.
+pub fn emulated<'c>(command: &'c mut Command, sandbox: &Sandbox, model: &Path) -> &'c mut Command {
     let path = std::env::var_os("PATH").unwrap_or_default();
     command
-        .env("EMBEDCTL_MODEL", in_repository(MODEL))
+        .env("EMBEDCTL_MODEL", model)
         .env("EMBEDCTL_EMULATOR", in_repository(EMULATOR))
         .env("EMBEDCTL_EMULATOR_CACHE", sandbox.path(""))
         .env("VIRTUAL_ENV", sandbox.path("env"))
         .env("PATH", path)
         // Nothing is measured, which takes an emulator long.
         .arg("--no-cache")
-        .args(line.split_whitespace());
-    command
 }
 
-const OWN: &str = "-p cuda --provider-option cuda.engine=own --weights safetensors";
+/// Chooses the engine by name.
+pub const OWN: &str = "-p cuda --provider-option cuda.engine=own --weights safetensors";
 
 fn own(sandbox: &Sandbox, output: &str, line: &str) -> Run {
     sandbox.finish(&mut command(sandbox, output, &format!("{OWN} {line}")))

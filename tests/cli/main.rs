@@ -14,6 +14,8 @@ mod completions;
 mod config;
 #[cfg(target_os = "linux")]
 mod cuda;
+#[cfg(target_os = "linux")]
+mod cuda_overflow;
 mod devices;
 mod documents;
 mod dry_run;

@@ -189,6 +189,8 @@ EXPORT CUresult cuInit(unsigned) {
   long after;
   static bool once = false;
   if (told && !once && sscanf(told, "%d=%ld=%d", &kind, &after, &status) == 3 && kind >= 0 && kind < 4) emulated_fail(kind, after, status);
+  const char *memory = getenv("EMBEDCTL_EMULATED_MEMORY"); // bytes of a card
+  if (memory && !once) limit = strtoull(memory, nullptr, 10);
   once = true;
   return OK;
 }
