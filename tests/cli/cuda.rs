@@ -210,6 +210,8 @@ fn several_cards_share_the_rows_and_give_the_bits_of_one() {
         let run = sandbox.finish(several.env("EMBEDCTL_EMULATED_CARDS", "3"));
         assert_eq!(run.code, Some(0), "{run}");
         assert!(run.stderr.contains("\"devices\":[0,1,2]"), "{run}");
+        // One for each card, though one is asked for.
+        assert!(run.stderr.contains("\"threads\":3"), "{run}");
         let [one, several] = ["one.npy", "several.npy"].map(|name| fs::read(sandbox.path(name)));
         assert!(one.unwrap() == several.unwrap(), "{devices}");
     }

@@ -43,12 +43,14 @@ impl Arithmetic {
 
     /// Whether sums of products are floats, and not integers.
     #[must_use]
+    #[inline]
     pub const fn sums_floats(self) -> bool {
         matches!(self, Self::Fp32 | Self::Bf16)
     }
 
     /// How many of its numbers a lane of 32 bits holds.
     #[must_use]
+    #[inline]
     pub const fn per_lane(self) -> usize {
         match self {
             Self::Fp32 => 1,

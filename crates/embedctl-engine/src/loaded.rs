@@ -87,7 +87,10 @@ impl LoadedModel {
         engine: Box<dyn Engine>,
         resolved: &Resolved,
     ) -> Self {
-        let engines = resolved.asked_workers().or(engine.workers());
+        // Each device has a worker, or it would do nothing.
+        let least = engine.info().devices.len().max(1);
+        let asked = resolved.asked_workers().map(|asked| asked.max(least));
+        let engines = asked.or(engine.workers());
         Self {
             threads: engines.unwrap_or(resolved.engine().workers),
             pooler: Arc::new(Pooler::new(&model.config, tokenizer.prompt_tokens())),

@@ -152,7 +152,6 @@ pub(super) unsafe fn tile_pairs<
 #[cfg(test)]
 mod tests {
     use super::super::isa::{Isa, with};
-    use super::super::simd::MOST_LANES;
     use super::super::tile::{MOST_WIDTH, Quads, multiply_by};
     use super::*;
 
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_give_the_sums_of_quads_at_every_height_and_length() {
+    fn blocks_give_the_sums_of_plain_code_at_every_height_and_length() {
         for isa in Isa::all() {
             with!(isa, s => {
                 check(s, Sums::<true>);
@@ -209,22 +208,34 @@ mod tests {
                 stride: 4 * S::LANES,
             },
         );
+        let vectors = if E::WIDE { S::PANEL } else { 2 };
+        let sum = |row: usize, column: usize, steps: usize| {
+            let left = a.data[row * a.stride..][..steps].iter();
+            let right = b.data[column..].iter().step_by(b.stride);
+            left.zip(right).fold(0, |sum: i32, (&left, &right)| {
+                let offset = if S::BYTE_OFFSET == 0 { 0 } else { 256 };
+                let left = left.to_le_bytes().map(|it| match it > 127 {
+                    true => i32::from(it) - offset,
+                    false => i32::from(it),
+                });
+                let right = right.to_le_bytes().map(|it| i32::from(it.cast_signed()));
+                sum + (0..4).map(|it| left[it] * right[it]).sum::<i32>()
+            })
+        };
         for rows in 1..=if E::WIDE { S::ROWS } else { S::NARROW_ROWS } {
             for steps in 1..=STEPS {
-                let run = |blocks: bool| {
-                    let mut out = vec![7; MOST_ROWS * 4 * MOST_LANES];
-                    let (size, next) = ((rows, steps), Next::default());
-                    match blocks {
-                        true => multiply_by::<S, Quads, E, true>(
-                            s, Quads, size, a, b, next, end, &mut out, MOST_WIDTH,
-                        ),
-                        false => multiply_by::<S, Quads, E, false>(
-                            s, Quads, size, a, b, next, end, &mut out, MOST_WIDTH,
-                        ),
+                let mut out = vec![7; MOST_ROWS * MOST_WIDTH];
+                let mut want = out.clone();
+                for row in 0..rows {
+                    for column in 0..vectors * S::LANES {
+                        want[row * MOST_WIDTH + column] = sum(row, column, steps);
                     }
-                    out
-                };
-                assert_eq!(run(true), run(false), "{rows} rows, {steps} steps");
+                }
+                let (size, next) = ((rows, steps), Next::default());
+                multiply_by::<S, Quads, E, true>(
+                    s, Quads, size, a, b, next, end, &mut out, MOST_WIDTH,
+                );
+                assert!(out == want, "{rows} rows, {steps} steps");
             }
         }
     }
