@@ -213,10 +213,9 @@ mod tests {
             let left = a.data[row * a.stride..][..steps].iter();
             let right = b.data[column..].iter().step_by(b.stride);
             left.zip(right).fold(0, |sum: i32, (&left, &right)| {
-                let offset = if S::BYTE_OFFSET == 0 { 0 } else { 256 };
-                let left = left.to_le_bytes().map(|it| match it > 127 {
-                    true => i32::from(it) - offset,
-                    false => i32::from(it),
+                let left = left.to_le_bytes().map(|it| match S::BYTE_OFFSET {
+                    0 => i32::from(it),
+                    _ => i32::from(it.cast_signed()),
                 });
                 let right = right.to_le_bytes().map(|it| i32::from(it.cast_signed()));
                 sum + (0..4).map(|it| left[it] * right[it]).sum::<i32>()

@@ -13,14 +13,14 @@ use crate::record::Texts;
 /// The rows of each batch that ran.
 type Batches = Arc<Mutex<Vec<usize>>>;
 
-/// An arithmetic with numbers up to a token's id: a token's state is its id, or infinite where that is greater.
+/// Numbers up to a token's id: a token's state is its id, or infinite where that is greater.
 #[derive(Clone)]
-struct Arithmetic {
+struct BoundedNumbers {
     most: u32,
     batches: Batches,
 }
 
-impl Arithmetic {
+impl BoundedNumbers {
     fn up_to(most: u32) -> Self {
         let batches = Batches::default();
         Self { most, batches }
@@ -30,14 +30,14 @@ impl Arithmetic {
 /// An engine in fp16.
 struct Fp16 {
     info: EngineInfo,
-    fp16: Arithmetic,
+    fp16: BoundedNumbers,
     /// `None`: the card has no memory for it.
-    bf16: Option<Arithmetic>,
+    bf16: Option<BoundedNumbers>,
 }
 
 struct Fp16Worker {
-    own: Arithmetic,
-    bf16: Option<Arithmetic>,
+    own: BoundedNumbers,
+    bf16: Option<BoundedNumbers>,
     is_fp16: bool,
     states: Vec<f32>,
 }
@@ -110,7 +110,7 @@ const TEXTS: [&str; 6] = ["one", "two two", "six", "one six", "two two", "a b c 
 fn greatest_ids() -> Vec<u32> {
     let engine = Fp16 {
         info: EngineInfo::new("fake", "1".into(), Provider::Cpu),
-        fp16: Arithmetic::up_to(0),
+        fp16: BoundedNumbers::up_to(0),
         bf16: None,
     };
     let tokens = loaded(Box::new(engine)).tokenize(&TEXTS.iter().collect::<Texts>());
@@ -120,8 +120,8 @@ fn greatest_ids() -> Vec<u32> {
 
 /// Embeds the texts where fp16 and bf16 hold such ids.
 fn embedded(
-    fp16: &Arithmetic,
-    bf16: Option<&Arithmetic>,
+    fp16: &BoundedNumbers,
+    bf16: Option<&BoundedNumbers>,
     on_error: OnError,
 ) -> (Result<Summary>, Kept) {
     let engine = Fp16 {
@@ -142,7 +142,7 @@ fn rows_that_overflow_in_fp16_run_together_in_bf16_and_are_counted() {
     let ids = greatest_ids();
     // Of equal texts, which run once.
     let two = ids[1];
-    let [fp16, bf16, exact] = [two - 1, u32::MAX, u32::MAX].map(Arithmetic::up_to);
+    let [fp16, bf16, exact] = [two - 1, u32::MAX, u32::MAX].map(BoundedNumbers::up_to);
     let overflowing = ids.iter().filter(|id| **id >= two).count();
     assert!((2..6).contains(&overflowing), "{ids:?}");
     let (summary, expected) = embedded(&exact, None, OnError::Fail);
@@ -166,7 +166,7 @@ fn rows_that_overflow_in_bf16_too_are_rejected_and_not_counted() {
     let ids = greatest_ids();
     let greatest = ids.iter().copied().max().unwrap();
     let lost = ids.iter().filter(|id| **id == greatest).count() as u64;
-    let [fp16, bf16] = [100, greatest - 1].map(Arithmetic::up_to);
+    let [fp16, bf16] = [100, greatest - 1].map(BoundedNumbers::up_to);
     let overflowing = ids.iter().filter(|id| **id > fp16.most).count() as u64;
     assert!(lost < overflowing, "{ids:?}");
     let (summary, kept) = embedded(&fp16, Some(&bf16), OnError::Skip);
@@ -185,7 +185,7 @@ fn rows_that_overflow_in_bf16_too_are_rejected_and_not_counted() {
 
 #[test]
 fn bf16_that_cannot_be_opened_ends_the_run_also_where_rows_may_be_left_out() {
-    let (result, kept) = embedded(&Arithmetic::up_to(1), None, OnError::Skip);
+    let (result, kept) = embedded(&BoundedNumbers::up_to(1), None, OnError::Skip);
     let error = result.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutOfMemory);
     assert!(error.to_string().contains("no memory for bf16"), "{error}");
