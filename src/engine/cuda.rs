@@ -3,34 +3,32 @@
 mod cards;
 mod checked;
 mod in_bf16;
+mod worker;
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use embedctl_common::setting::BATCH_TOKENS;
 use embedctl_common::size;
-use embedctl_common::vectors::Numbers;
-use embedctl_cuda::{
-    Card, CardElement, CardWorker, Encoder, EncoderOptions, Pooling, PoolingMode as Mode,
-};
-use embedctl_native::{PlainNetwork, Rows};
+use embedctl_cuda::{Card, CardElement, Encoder, EncoderOptions};
+use embedctl_native::PlainNetwork;
 
 pub(super) use self::cards::{Cards, check, is_here};
 use self::checked::CheckedRows;
 use self::in_bf16::Bf16Encoders;
+use self::worker::{CardPooling, CudaWorker, rows_of};
 use crate::batch::Batch;
 use crate::engine::native::refuse_unseen;
 use crate::engine::{
-    BatchLimits, Cosine, Engine, EngineInfo, EngineOptions, FloatType, Output, Provider,
-    ResolvedEngine, SkippedCandidate, Worker,
+    BatchLimits, Cosine, Engine, EngineInfo, EngineOptions, FloatType, Provider, ResolvedEngine,
+    SkippedCandidate, Worker,
 };
 use crate::error::{Cause, Error, ErrorKind, Result};
 use crate::model::Model;
-use crate::pool::{Pooler, PoolingRule};
+use crate::pool::Pooler;
 use crate::provider::ProviderOption;
-use crate::rows::{OutputChoice, PoolingMode};
+use crate::rows::OutputChoice;
 use crate::setting::{PRECISION, PROVIDER};
 
 /// The engine's name in messages.
@@ -292,32 +290,6 @@ fn pools_here(options: &EngineOptions) -> bool {
         .is_some_and(|word| word == "host")
 }
 
-/// How the card pools rows of a model whose graph may pool, and the rule that says which tokens count.
-#[derive(Clone)]
-struct CardPooling {
-    modes: Pooling,
-    rule: PoolingRule,
-}
-
-impl CardPooling {
-    fn of(model: &Model) -> Option<Self> {
-        let rule = model.config.pooled_in_graph()?;
-        let mode = |mode: &PoolingMode| match mode {
-            PoolingMode::Cls => Mode::First,
-            PoolingMode::LastToken => Mode::Last,
-            PoolingMode::Mean => Mode::Mean,
-            PoolingMode::MeanSqrtLen => Mode::MeanSqrtLen,
-            PoolingMode::WeightedMean => Mode::WeightedMean,
-            PoolingMode::Max => Mode::Max,
-        };
-        let modes = rule.modes().iter().map(mode).collect();
-        Some(Self {
-            modes: Pooling { modes },
-            rule,
-        })
-    }
-}
-
 struct CudaEngine {
     info: EngineInfo,
     /// One of each card.
@@ -360,15 +332,6 @@ impl CudaEngine {
             NAME,
             Cause::of(reason).with(remedy),
         ))
-    }
-}
-
-fn rows_of(batch: &Batch) -> Rows<'_> {
-    Rows {
-        ids: &batch.ids,
-        types: &batch.types,
-        ends: &batch.ends,
-        seen: &batch.seen,
     }
 }
 
@@ -433,71 +396,5 @@ impl Engine for CudaEngine {
         let mut worker = CudaWorker::new(encoder, self.pooling.clone())?;
         worker.in_bf16 = self.in_bf16.clone().map(|encoders| (encoders, card));
         Ok(Box::new(worker))
-    }
-}
-
-struct CudaWorker {
-    /// What computes the rows that overflow, and this worker's card.
-    in_bf16: Option<(Arc<Bf16Encoders>, usize)>,
-    worker: CardWorker,
-    width: usize,
-    terms: Option<usize>,
-    pooling: Option<CardPooling>,
-    spans: Vec<Range<usize>>,
-    entries: Numbers,
-}
-
-impl CudaWorker {
-    fn new(encoder: &Encoder, pooling: Option<CardPooling>) -> Result<Self> {
-        Ok(Self {
-            worker: encoder.worker()?,
-            width: encoder.width(),
-            terms: encoder.terms(),
-            pooling,
-            in_bf16: None,
-            spans: Vec::new(),
-            entries: Numbers::of_entries(),
-        })
-    }
-}
-
-impl Worker for CudaWorker {
-    fn in_bf16(&self) -> Result<Option<Box<dyn Worker>>> {
-        let Some((encoders, card)) = &self.in_bf16 else {
-            return Ok(None);
-        };
-        Ok(Some(Box::new(
-            encoders.worker(*card, self.pooling.clone())?,
-        )))
-    }
-
-    fn run(&mut self, batch: &Batch) -> Result<Output<'_>> {
-        let rows = rows_of(batch);
-        if let Some(width) = self.terms {
-            let weights = self.worker.run_terms(rows)?;
-            self.entries.clear();
-            for row in weights.chunks_exact(width) {
-                let present = (0_u32..).zip(row.iter().copied());
-                let present = present.filter(|(_, weight)| *weight > 0.0 || weight.is_nan());
-                self.entries.push_entries(present);
-            }
-            let rows = &self.entries;
-            return Ok(Output::Entries { rows, width });
-        }
-        if let Some(pooling) = &self.pooling {
-            self.spans.clear();
-            let counted = (0..batch.rows()).map(|row| pooling.rule.counted(batch.row(row)));
-            self.spans.extend(counted);
-            let batch = embedctl_cuda::Batch {
-                rows,
-                pooled: &self.spans,
-            };
-            let width = self.width * pooling.modes.modes.len();
-            let rows = self.worker.run_pooled(batch, &pooling.modes)?;
-            return Ok(Output::Pooled { rows, width });
-        }
-        let states = self.worker.run(rows)?;
-        let width = self.width;
-        Ok(Output::Tokens { states, width })
     }
 }

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use embedctl_cuda::{Card, CardElement, Encoder, EncoderOptions};
 use embedctl_native::PlainNetwork;
 
-use super::{CardPooling, CudaWorker, NAME};
+use super::NAME;
+use super::worker::{CardPooling, CudaWorker};
 use crate::batch::Batch;
 use crate::engine::{Output, Worker};
 use crate::error::{Cause, Error, ErrorKind, Result};
