@@ -205,6 +205,62 @@ fn rows_that_overflow_are_near_the_native_engines_and_are_told() {
     }
 }
 
+/// Parts, shards, parts that are gone, earlier outputs, widths and kept fields: the rows are those of one run.
+#[test]
+fn rows_that_overflow_are_the_same_in_parts_shards_and_earlier_outputs() {
+    let Some(sandbox) = sandbox("rows that overflow in jobs") else {
+        return;
+    };
+    let model = changed(&sandbox, MODEL, too_great_for_fp16);
+    sandbox.write("texts.jsonl", lines(&TEXTS));
+    sandbox.write("some.jsonl", lines(&TEXTS[..2]));
+    let form = "--precision fp16 --keep text --dimensions 4,8";
+    let run = |input: &str, line: &str| {
+        let line = format!("{OWN} {form} --stats stats.json {line}");
+        let run = sandbox.finish(&mut command(&sandbox, "embed", &model, input, &line));
+        assert_eq!(run.code, Some(0), "{line}: {run}");
+        overflowed(&sandbox)
+    };
+    let read = |path: &Path| fs::read_to_string(path).unwrap();
+    assert_eq!(run("texts.jsonl", "-o whole.jsonl"), 2);
+    let whole = read(&sandbox.path("whole.jsonl"));
+    assert_eq!(whole.lines().count(), TEXTS.len());
+    let joined = |folder: &str| -> String {
+        let files = fs::read_dir(sandbox.path(folder)).unwrap();
+        let files = files.map(|it| it.unwrap().path());
+        let mut parts: Vec<_> = files
+            .filter(|it| it.extension() == Some("jsonl".as_ref()))
+            .collect();
+        parts.sort();
+        parts.iter().map(|part| read(part)).collect()
+    };
+    let parts = "-o parts/ -f jsonl --part-rows 1 --resume";
+    assert_eq!(run("texts.jsonl", parts), 2);
+    assert_eq!(joined("parts"), whole);
+    // The second and the third part are embedded again.
+    let mut files: Vec<_> = fs::read_dir(sandbox.path("parts"))
+        .unwrap()
+        .map(|it| it.unwrap().path())
+        .collect();
+    files.retain(|it| it.extension() == Some("jsonl".as_ref()));
+    files.sort();
+    for part in &files[1..3] {
+        fs::remove_file(part).unwrap();
+    }
+    assert_eq!(run("texts.jsonl", parts), 1);
+    assert_eq!(joined("parts"), whole);
+    let of_shards = [1, 2].map(|shard| {
+        let line = format!("-o shards/ -f jsonl --part-rows 1 --resume --shard {shard}/2");
+        run("texts.jsonl", &line).as_u64().unwrap()
+    });
+    assert_eq!(of_shards, [1, 1]);
+    assert_eq!(joined("shards"), whole);
+    // What is taken from an earlier output is not computed; the row that is new is.
+    assert_eq!(run("some.jsonl", "-o some.parquet"), 1);
+    assert_eq!(run("texts.jsonl", "-o again.jsonl --reuse some.parquet"), 1);
+    assert_eq!(read(&sandbox.path("again.jsonl")), whole);
+}
+
 #[test]
 fn rows_that_overflow_in_bf16_too_are_rejected() {
     let Some(sandbox) = sandbox("rows that overflow in bf16") else {
