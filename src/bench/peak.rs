@@ -3,8 +3,8 @@
 //!
 //! It is a bound to compare with, measured rather than taken from a data sheet, so it includes clock speeds under load
 //! and a container's limit on cores. Processor time is counted, so that a busy machine does not seem a slow one. AMX's
-//! tiles count where the system gives them, SME does not, and AVX-512 counts only where it has VNNI. The peak in single
-//! precision is that of vectors: by tiles, weights in bfloat16 may exceed it.
+//! tiles count where the system gives them, SME does not, and AVX-512 counts only where it has VNNI. A number in single
+//! precision takes six products of tiles' bytes.
 
 use std::time::{Duration, Instant};
 
@@ -30,10 +30,6 @@ pub struct Peak {
 pub fn measure(arithmetic: Arithmetic, threads: usize, time: Duration) -> Option<Peak> {
     const PARTS: u32 = 5;
     let isa = Isa::here().unwrap_or_else(|_| Isa::best());
-    let isa = match arithmetic {
-        Arithmetic::Fp32 | Arithmetic::Int16 => isa.without_tiles(),
-        Arithmetic::Bf16 | Arithmetic::Int8 => isa,
-    };
     let part = || run(isa, arithmetic, threads.max(1), time / PARTS);
     isa.speeds_up(arithmetic).then(|| Peak {
         gflops: (0..PARTS).map(|_| part()).fold(0.0, f64::max),

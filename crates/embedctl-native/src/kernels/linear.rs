@@ -267,6 +267,20 @@ pub(super) struct Scaled<'a> {
     pub(super) add: bool,
 }
 
+impl Scaled<'_> {
+    /// The results of a row's sums in steps of both sides.
+    #[inline(always)]
+    pub(super) fn of_steps<S: Simd>(
+        self,
+        s: S,
+        [scale, _, bias]: [S::F; 3],
+        row: usize,
+        sums: S::F,
+    ) -> S::I {
+        s.as_int(s.fma(s.mul(sums, scale), s.splat(self.scales[row]), bias))
+    }
+}
+
 impl TileEnd for Scaled<'_> {
     const WIDE: bool = true;
     /// Scale, sum and bias.

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::amx;
 use super::isa::{Isa, with_floats};
 use super::lines::{CacheLines, bytes, bytes_mut};
-use super::preparation::Preparation;
+use super::preparation::{Preparation, Range};
 use super::rounding::quantize;
 use super::simd::Simd;
 use super::tile::LINE;
-use super::tile_layout::TileLayout;
+use super::tile_layout::{Line, MOST_BYTE, TileLayout, TileNumbers, spread_triples};
 use embedctl_common::Arithmetic;
 
 /// The weights of a linear layer, with its bias.
@@ -37,6 +37,8 @@ pub(super) struct OperandForm {
     isa: Isa,
     arithmetic: Arithmetic,
     inputs: usize,
+    /// The numbers of its tiles, where it has any.
+    numbers: Option<TileNumbers>,
     /// Tells matrices with preparations of their own apart; 0 without.
     preparation: u64,
 }
@@ -64,9 +66,9 @@ impl PackedLayout {
 
     /// Bytes of a matrix's [parts](Matrix::parts).
     pub(crate) fn bytes(self, isa: Isa, arithmetic: Arithmetic) -> u64 {
-        let isa = fitting_isa(isa, arithmetic);
-        let columns = columns(panel_columns(isa), self.outputs, self.gated);
-        let steps = steps(isa, arithmetic, self.inputs);
+        let numbers = tile_numbers(isa, arithmetic, self.inputs);
+        let columns = columns(panel_columns(isa, numbers), self.outputs, self.gated);
+        let steps = steps(numbers, arithmetic, self.inputs);
         let factors = match arithmetic {
             Arithmetic::Int8 => self.inputs,
             Arithmetic::Fp32 | Arithmetic::Bf16 | Arithmetic::Int16 => 0,
@@ -107,8 +109,9 @@ const STRIP: usize = 8;
 impl Matrix {
     /// Packs weights for `isa` in `arithmetic`. `weights` is asked for each row of the matrix (as PyTorch keeps
     /// them, `[outputs, inputs]`), in any order, and twice where rows are balanced or not all are what the first ones are;
-    /// `bias` has a value for each row or is empty. Tiles multiply [`Arithmetic::Fp32`] where all weights are
-    /// bfloat16. In [`Arithmetic::Int8`], `ranges` are the greatest magnitudes of each input channel over
+    /// `bias` has a value for each row or is empty. Tiles multiply [`Arithmetic::Fp32`] by three bfloat16 of each number where
+    /// all weights are bfloat16, else by three bytes of each, unless the width keeps a rotation from spreading a row's greatest
+    /// number. In [`Arithmetic::Int8`], `ranges` are the greatest magnitudes of each input channel over
     /// some typical activations, by which channels are balanced.
     ///
     /// # Panics
@@ -134,20 +137,22 @@ impl Matrix {
         bias: &[f32],
         ranges: Option<&[f32]>,
     ) -> Self {
-        let takes_tiles = arithmetic == Arithmetic::Fp32 && layout.inputs <= MOST_INPUTS;
-        let tiles = (takes_tiles && isa.has_tiles())
-            .then(|| Self::pack_fitting(isa, arithmetic, layout, weights, bias, ranges));
-        tiles.flatten().unwrap_or_else(|| {
-            let isa = fitting_isa(isa, arithmetic);
-            Self::pack_fitting(isa, arithmetic, layout, weights, bias, ranges)
-                .expect("vectors multiply all weights")
+        let takes_halves = arithmetic == Arithmetic::Fp32 && layout.inputs <= MOST_INPUTS;
+        let halves = (takes_halves && isa.has_tiles()).then(|| {
+            let numbers = Some(TileNumbers::FloatsByHalves);
+            Self::pack_as(isa, numbers, arithmetic, layout, weights, bias, ranges)
+        });
+        halves.flatten().unwrap_or_else(|| {
+            let numbers = tile_numbers(isa, arithmetic, layout.inputs);
+            Self::pack_as(isa, numbers, arithmetic, layout, weights, bias, ranges)
+                .expect("weights of any value")
         })
     }
 
-    /// [`Self::pack`] for these instructions alone: `None` if tiles are to multiply single precision, and a weight is no
-    /// bfloat16.
-    fn pack_fitting(
+    /// [`Self::pack`] as these numbers of tiles, or by vectors: `None` if they are to be bfloat16, and a weight is not.
+    fn pack_as(
         isa: Isa,
+        numbers: Option<TileNumbers>,
         arithmetic: Arithmetic,
         layout: PackedLayout,
         weights: &mut dyn FnMut(usize, &mut [f32]),
@@ -161,7 +166,7 @@ impl Matrix {
         } = layout;
         let rows = layout.checked_rows(arithmetic);
         assert!(bias.is_empty() || bias.len() == rows, "a bias for each row");
-        let preparation = (arithmetic == Arithmetic::Int8).then(|| {
+        let preparation = is_prepared(numbers, arithmetic).then(|| {
             let mut tops = vec![0.0_f32; inputs];
             if let Some(ranges) = ranges {
                 assert!(ranges.len() == inputs, "a range for each input");
@@ -175,17 +180,16 @@ impl Matrix {
             }
             Preparation::new(inputs, ranges, &tops)
         });
-        let mut matrix = Self::blank(isa, arithmetic, layout, preparation);
-        let width = panel_columns(isa);
+        let mut matrix = Self::blank(isa, numbers, arithmetic, layout, preparation);
+        let width = panel_columns(isa, numbers);
         let columns = columns(width, outputs, gated);
         let steps = matrix.steps();
-        // Weights of single precision in tiles are bfloat16.
-        let halves = isa.has_tiles() && arithmetic == Arithmetic::Fp32;
-        let stored = match halves {
-            true => Arithmetic::Bf16,
-            false => arithmetic,
+        let (stored, tiles) = match numbers {
+            Some(TileNumbers::FloatsByHalves) => (Arithmetic::Bf16, Some(TileNumbers::Halves)),
+            other => (arithmetic, other),
         };
-        let tiles = isa.has_tiles().then(|| TileLayout::of(stored, inputs));
+        let halves = numbers == Some(TileNumbers::FloatsByHalves);
+        let tiles = tiles.map(|numbers| TileLayout::of(numbers, inputs));
         let mut rounded = vec![0_i32; inputs.div_ceil(stored.per_lane())];
         // A strip of columns is quantized, then written step by step, a run of columns at a time.
         let mut row = vec![0.0; inputs];
@@ -207,17 +211,19 @@ impl Matrix {
                     if let Some(preparation) = &matrix.preparation {
                         preparation.apply_to_weights(s, &mut row);
                     }
+                    let mut put = |number: usize, line: &Line| {
+                        quantized[number * LINE..][..LINE].copy_from_slice(line);
+                    };
                     match tiles {
+                        Some(_) if numbers == Some(TileNumbers::ByteTriples) => {
+                            let step = Range::of(s, &row).step(s, MOST_BYTE);
+                            spread_triples(s, &row, step, put);
+                            (step.worth, 0.0)
+                        }
                         None => quantize(arithmetic, &row, quantized),
                         Some(layout) => {
                             let parts = quantize(stored, &row, &mut rounded);
-                            layout.spread(
-                                &rounded,
-                                #[inline(always)]
-                                |number, line| {
-                                    quantized[number * LINE..][..LINE].copy_from_slice(line);
-                                },
-                            );
+                            layout.spread(&rounded, &mut put);
                             parts
                         }
                     }
@@ -241,10 +247,15 @@ impl Matrix {
     /// Room for a matrix of this layout, all zero.
     fn blank(
         isa: Isa,
+        numbers: Option<TileNumbers>,
         arithmetic: Arithmetic,
         layout: PackedLayout,
         preparation: Option<Preparation>,
     ) -> Self {
+        let isa = match numbers {
+            Some(_) => isa,
+            None => isa.without_tiles(),
+        };
         static PREPARATIONS: AtomicU64 = AtomicU64::new(1);
         let PackedLayout {
             outputs,
@@ -255,13 +266,15 @@ impl Matrix {
             isa,
             arithmetic,
             inputs,
-            preparation: match preparation {
-                Some(_) => PREPARATIONS.fetch_add(1, Ordering::Relaxed),
-                None => 0,
+            numbers,
+            // Without factors for channels, a rotation is the same for all matrices of a width.
+            preparation: match arithmetic {
+                Arithmetic::Int8 => PREPARATIONS.fetch_add(1, Ordering::Relaxed),
+                Arithmetic::Fp32 | Arithmetic::Bf16 | Arithmetic::Int16 => 0,
             },
         };
-        let columns = columns(panel_columns(isa), outputs, gated);
-        let steps = steps(isa, arithmetic, inputs);
+        let columns = columns(panel_columns(isa, numbers), outputs, gated);
+        let steps = steps(numbers, arithmetic, inputs);
         Self {
             form,
             outputs,
@@ -289,10 +302,10 @@ impl Matrix {
         mut read: impl FnMut(&mut [u8]) -> Result<(), E>,
     ) -> Result<Self, E> {
         layout.checked_rows(arithmetic);
-        let isa = fitting_isa(isa, arithmetic);
+        let numbers = tile_numbers(isa, arithmetic, layout.inputs);
         let preparation =
-            (arithmetic == Arithmetic::Int8).then(|| Preparation::new(layout.inputs, None, &[]));
-        let mut matrix = Self::blank(isa, arithmetic, layout, preparation);
+            is_prepared(numbers, arithmetic).then(|| Preparation::new(layout.inputs, None, &[]));
+        let mut matrix = Self::blank(isa, numbers, arithmetic, layout, preparation);
         for part in [
             &mut matrix.data,
             &mut matrix.scale,
@@ -318,7 +331,7 @@ impl Matrix {
 
     /// Whether it holds the numbers that it was packed from as floats: in single precision, and not in tiles.
     pub(crate) fn is_exact(&self) -> bool {
-        self.form.arithmetic == Arithmetic::Fp32 && !self.form.isa.has_tiles()
+        self.form.arithmetic == Arithmetic::Fp32 && self.form.numbers.is_none()
     }
 
     /// Writes row `row` to `out` as it was packed.
@@ -383,7 +396,7 @@ impl Matrix {
     /// Outputs of a panel: parts of a product begin at its multiples.
     #[must_use]
     pub fn panel_outputs(&self) -> usize {
-        panel_columns(self.form.isa) / (1 + usize::from(self.gated))
+        panel_columns(self.form.isa, self.form.numbers) / (1 + usize::from(self.gated))
     }
 
     /// Memory that it takes, in bytes.
@@ -402,7 +415,7 @@ impl Matrix {
 
     /// Rows of a panel, and dwords of an operand's row where there are no tiles.
     pub(super) fn steps(&self) -> usize {
-        steps(self.form.isa, self.form.arithmetic, self.form.inputs)
+        steps(self.form.numbers, self.form.arithmetic, self.form.inputs)
     }
 
     /// Dwords of an operand's row.
@@ -414,12 +427,14 @@ impl Matrix {
     /// How its rows lie in tiles, where they do.
     pub(super) fn tiles(&self) -> Option<TileLayout> {
         let OperandForm {
-            isa,
-            arithmetic,
-            inputs,
-            ..
+            inputs, numbers, ..
         } = self.form;
-        isa.has_tiles().then(|| TileLayout::of(arithmetic, inputs))
+        numbers.map(|numbers| TileLayout::of(numbers, inputs))
+    }
+
+    /// The numbers of its tiles, where it has any.
+    pub(super) fn tile_numbers(&self) -> Option<TileNumbers> {
+        self.form.numbers
     }
 
     pub(super) fn data(&self) -> &[i32] {
@@ -427,21 +442,24 @@ impl Matrix {
     }
 }
 
-/// The instructions for products in this arithmetic: tiles multiply bytes and bfloat16. Numbers of more bits take so many
-/// of their products that vectors are faster while a neighbour uses the core's tiles, too. Only weights in single precision
-/// that are bfloat16 go back to tiles ([`Matrix::pack`]).
-fn fitting_isa(isa: Isa, arithmetic: Arithmetic) -> Isa {
-    match arithmetic {
-        Arithmetic::Int8 | Arithmetic::Bf16 => isa,
-        Arithmetic::Fp32 | Arithmetic::Int16 => isa.without_tiles(),
+/// The numbers by which tiles multiply weights of any value, where `isa` has tiles and they do.
+fn tile_numbers(isa: Isa, arithmetic: Arithmetic, inputs: usize) -> Option<TileNumbers> {
+    match isa.has_tiles() {
+        true => TileNumbers::of(arithmetic, inputs),
+        false => None,
     }
 }
 
+/// Whether rows are changed before they are rounded.
+fn is_prepared(numbers: Option<TileNumbers>, arithmetic: Arithmetic) -> bool {
+    arithmetic == Arithmetic::Int8 || numbers == Some(TileNumbers::ByteTriples)
+}
+
 /// Rows of a panel of so many inputs.
-fn steps(isa: Isa, arithmetic: Arithmetic, inputs: usize) -> usize {
-    match isa.has_tiles() {
-        true => TileLayout::of(arithmetic, inputs).dwords()[1],
-        false => inputs.div_ceil(arithmetic.per_lane()),
+fn steps(numbers: Option<TileNumbers>, arithmetic: Arithmetic, inputs: usize) -> usize {
+    match numbers {
+        Some(numbers) => TileLayout::of(numbers, inputs).dwords()[1],
+        None => inputs.div_ceil(arithmetic.per_lane()),
     }
 }
 
@@ -451,10 +469,10 @@ fn are_halves(row: &[f32]) -> bool {
 }
 
 /// Columns of a panel.
-fn panel_columns(isa: Isa) -> usize {
-    match isa.has_tiles() {
-        true => amx::WIDTH,
-        false => with_floats!(isa, s => panel_width(s)),
+fn panel_columns(isa: Isa, numbers: Option<TileNumbers>) -> usize {
+    match numbers {
+        Some(_) => amx::WIDTH,
+        None => with_floats!(isa, s => panel_width(s)),
     }
 }
 

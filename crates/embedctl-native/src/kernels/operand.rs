@@ -10,7 +10,7 @@ use super::preparation::Range;
 use super::rounding::{halves, i16_block, step16};
 use super::simd::{MOST_LANES, Simd};
 use super::tile::Block;
-use super::tile_layout::put_row;
+use super::tile_layout::{MOST_BYTE, TileNumbers, put_row, spread_triples};
 use embedctl_common::Arithmetic;
 
 /// Memory for converted rows. Kept and refilled: it grows to the largest size asked for and then allocates no more.
@@ -129,6 +129,7 @@ impl Operand {
         let (inputs, steps) = (matrix.inputs(), matrix.operand_steps());
         let refused = "memory for the rows";
         let tiles = matrix.tiles();
+        let numbers = matrix.tile_numbers();
         // A tile's rows are there even where the operand has fewer.
         let held = match tiles {
             Some(_) => rows.next_multiple_of(amx::SIDE),
@@ -143,6 +144,20 @@ impl Operand {
         with_floats!(matrix.isa(), s => {
             for row in 0..rows {
                 let x = &x[row * stride..][..inputs];
+                if numbers == Some(TileNumbers::ByteTriples) {
+                    let preparation = matrix.preparation().expect("rotated rows");
+                    let prepared = &mut self.prepared.floats_mut()[..inputs];
+                    let range = preparation.apply(s, x, prepared);
+                    let step = range.step(s, MOST_BYTE);
+                    self.scale[row] = step.worth;
+                    let tile = amx::SIDE * steps;
+                    let own = &mut self.data.dwords_mut()[row / amx::SIDE * tile..][..tile];
+                    let own = &mut own[row % amx::SIDE * amx::SIDE..];
+                    spread_triples(s, prepared, step, #[inline(always)] |number, line| {
+                        own[number * amx::TILE..][..amx::SIDE].copy_from_slice(line);
+                    });
+                    continue;
+                }
                 let out = match tiles {
                     Some(_) => &mut self.rounded.dwords_mut()[..plain],
                     None => &mut self.data.dwords_mut()[row * steps..][..steps],

@@ -6,7 +6,7 @@ use super::amx::{ROWS, SIDE, TILE, TileRows, Tiles, WIDTH};
 use super::isa::{Isa, with, with_floats, with_tiles};
 use super::simd::Simd;
 use super::tile::{Dot, Floats, Pairs, Quads, WidenedHalves, multiplies_blocks, with_bf16};
-use super::tile_layout::TileLayout;
+use super::tile_layout::{TileLayout, TileNumbers};
 use embedctl_common::Arithmetic;
 
 /// Sums that grow independently: enough to keep two units busy, and few enough for sixteen registers.
@@ -16,10 +16,6 @@ const CHAINS: usize = 12;
 /// a product and its addition are two. Tiles are loaded, too, from the nearest cache. The caller takes the time.
 #[must_use]
 pub fn operations(isa: Isa, arithmetic: Arithmetic, turns: usize) -> usize {
-    let isa = match arithmetic {
-        Arithmetic::Int8 | Arithmetic::Bf16 => isa,
-        Arithmetic::Fp32 | Arithmetic::Int16 => isa.without_tiles(),
-    };
     let by_tiles = with_tiles!(isa, _s, tiles => run_tiles(tiles, arithmetic, turns));
     if let Some(operations) = by_tiles {
         return operations;
@@ -37,7 +33,8 @@ pub fn operations(isa: Isa, arithmetic: Arithmetic, turns: usize) -> usize {
 /// Tiles of few inputs, about as many products as vectors would make.
 fn run_tiles<T: Tiles>(tiles: T, arithmetic: Arithmetic, turns: usize) -> usize {
     const INPUTS: usize = 256;
-    let layout = TileLayout::of(arithmetic, INPUTS);
+    let numbers = TileNumbers::of(arithmetic, INPUTS).expect("tiles for all numbers of few inputs");
+    let layout = TileLayout::of(numbers, INPUTS);
     let [left_planes, planes] = layout.planes().map(|planes| layout.groups * planes);
     // Ones, or numbers near to them.
     let ones = match arithmetic {

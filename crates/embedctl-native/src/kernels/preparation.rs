@@ -10,6 +10,7 @@
 //!   alone; all instruction sets share one mix.
 
 use super::lines::CacheLines;
+use super::operand::IntegerStep;
 use super::simd::{MOST_LANES, Simd};
 
 /// A change of the row's channels.
@@ -46,6 +47,11 @@ impl Preparation {
             block,
             blocks: groups / block,
         }
+    }
+
+    /// Whether a rotation of rows of `width` channels mixes each with many others: with a block's, at least 32.
+    pub(super) fn spreads(width: usize) -> bool {
+        width.is_multiple_of(2 * MOST_LANES)
     }
 
     /// Each channel's factor, filled up to a whole cache line.
@@ -311,6 +317,13 @@ impl<S: Simd> Range<S> {
             range.see(s, i % 2, v);
         }
         range
+    }
+
+    /// The step by which the greatest magnitude becomes `most`.
+    #[inline(always)]
+    pub(super) fn step(&self, s: S, most: f32) -> IntegerStep {
+        let (low, high, nan) = self.ends(s);
+        IntegerStep::of((high.max(-low) / most).max(1e-30) + nan)
     }
 
     /// Least and greatest value, and 0, or NaN if a value is NaN or infinite.

@@ -3,21 +3,57 @@
 //! A row of a matrix or of an operand is cut into *groups*: the inputs that a tile takes, 32 of 16 bits or 64 of 8. Of each
 //! group, a row has a line of sixteen dwords for each *plane*. Rounded numbers of 8 bits and bfloat16 are one plane as they
 //! are. 16-bit integers have a plane of upper bytes and one of lower bytes. Numbers of an operand in single precision have
-//! three planes: the nearest bfloat16, the nearest one of what is left, and what is left then. A matrix that such an operand
-//! is multiplied with has bfloat16.
+//! three planes. Beside a matrix of bfloat16 these are the nearest bfloat16, the nearest one of what is left, and what is left
+//! then. Beside other weights they are signed bytes, and so are the weights': multiples of the row's step, of the 254th part of
+//! that, and of the 254th part again, each the nearest to what is left.
 
 use super::amx::{SIDE, TILE, TileProduct};
 use super::lines::dwords;
+use super::operand::{IntegerStep, part};
+use super::preparation::Preparation;
 use super::rounding::{bfloat16, i16_block};
+use super::simd::Simd;
 use embedctl_common::Arithmetic;
 
 /// One row's dwords of a tile.
 pub(super) type Line = [i32; SIDE];
 
+/// What tiles make of the numbers of a product.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TileNumbers {
+    /// [`Arithmetic::Int8`].
+    Bytes,
+    /// [`Arithmetic::Int16`].
+    Integers,
+    /// [`Arithmetic::Bf16`].
+    Halves,
+    /// [`Arithmetic::Fp32`], by weights that are bfloat16.
+    FloatsByHalves,
+    /// [`Arithmetic::Fp32`].
+    ByteTriples,
+}
+
+/// Inputs of a row of [`TileNumbers::ByteTriples`] at most: sums of three products of bytes for each fit 32 bits.
+const MOST_TRIPLES: usize = 40_000;
+
+impl TileNumbers {
+    /// Those of an arithmetic, whatever the weights are. `None` if vectors must multiply rows of so many inputs in single
+    /// precision: bytes are as exact only where a rotation takes the greatest number of a row down to the others.
+    pub(super) fn of(arithmetic: Arithmetic, inputs: usize) -> Option<Self> {
+        match arithmetic {
+            Arithmetic::Int8 => Some(Self::Bytes),
+            Arithmetic::Int16 => Some(Self::Integers),
+            Arithmetic::Bf16 => Some(Self::Halves),
+            Arithmetic::Fp32 => (inputs <= MOST_TRIPLES && Preparation::spreads(inputs))
+                .then_some(Self::ByteTriples),
+        }
+    }
+}
+
 /// The tiles of a row of so many inputs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TileLayout {
-    arithmetic: Arithmetic,
+    numbers: TileNumbers,
     /// Of each plane.
     pub(super) groups: usize,
     /// Groups of a block of 16-bit integers, whose sums fit 32 bits; a block's last group is filled up with zeros.
@@ -27,17 +63,17 @@ pub(super) struct TileLayout {
 }
 
 impl TileLayout {
-    pub(super) fn of(arithmetic: Arithmetic, inputs: usize) -> Self {
-        let (groups, block, block_dwords) = match arithmetic {
-            Arithmetic::Fp32 | Arithmetic::Bf16 => {
+    pub(super) fn of(numbers: TileNumbers, inputs: usize) -> Self {
+        let (groups, block, block_dwords) = match numbers {
+            TileNumbers::FloatsByHalves | TileNumbers::Halves => {
                 let groups = inputs.div_ceil(2 * SIDE);
-                (groups, groups, inputs.div_ceil(arithmetic.per_lane()))
+                (groups, groups, inputs.div_ceil(2))
             }
-            Arithmetic::Int8 => {
+            TileNumbers::Bytes | TileNumbers::ByteTriples => {
                 let groups = inputs.div_ceil(4 * SIDE);
                 (groups, groups, inputs.div_ceil(4))
             }
-            Arithmetic::Int16 => {
+            TileNumbers::Integers => {
                 let inputs_of_block = i16_block(inputs);
                 let block = inputs_of_block.div_ceil(4 * SIDE);
                 let groups = inputs.div_ceil(inputs_of_block) * block;
@@ -45,7 +81,7 @@ impl TileLayout {
             }
         };
         Self {
-            arithmetic,
+            numbers,
             groups,
             block,
             block_dwords,
@@ -54,15 +90,20 @@ impl TileLayout {
 
     /// The products of a group, whose sums are kept apart.
     pub(super) fn products(self) -> &'static [TileProduct] {
-        match self.arithmetic {
-            Arithmetic::Fp32 => &[TileProduct::FloatsByHalves],
-            Arithmetic::Bf16 => &[TileProduct::Halves],
-            Arithmetic::Int16 => &[
+        match self.numbers {
+            TileNumbers::Bytes => &[TileProduct::Bytes],
+            TileNumbers::Halves => &[TileProduct::Halves],
+            TileNumbers::FloatsByHalves => &[TileProduct::FloatsByHalves],
+            TileNumbers::Integers => &[
                 TileProduct::UpperBytes,
                 TileProduct::CrossBytes,
                 TileProduct::LowerBytes,
             ],
-            Arithmetic::Int8 => &[TileProduct::Bytes],
+            TileNumbers::ByteTriples => &[
+                TileProduct::FirstBytes,
+                TileProduct::SecondBytes,
+                TileProduct::ThirdBytes,
+            ],
         }
     }
 
@@ -78,23 +119,26 @@ impl TileLayout {
     }
 
     /// Spreads a row of rounded numbers, as vectors would multiply them, over its lines; `put` takes each line's number and
-    /// dwords. Numbers in single precision are an operand's.
+    /// dwords. Numbers in single precision are an operand's, and not those of [`TileNumbers::ByteTriples`].
     #[inline(always)]
     pub(super) fn spread(self, row: &[i32], mut put: impl FnMut(usize, &Line)) {
-        match self.arithmetic {
-            Arithmetic::Int8 | Arithmetic::Bf16 => {
+        match self.numbers {
+            TileNumbers::Bytes | TileNumbers::Halves => {
                 for (number, line) in row.chunks(SIDE).enumerate() {
                     put(number, &filled(line));
                 }
             }
-            Arithmetic::Fp32 => {
+            TileNumbers::ByteTriples => {
+                unreachable!("rows of bytes are spread as they are rounded")
+            }
+            TileNumbers::FloatsByHalves => {
                 for (group, floats) in row.chunks(2 * SIDE).enumerate() {
                     for (plane, line) in split_floats(&filled(floats)).iter().enumerate() {
                         put(3 * group + plane, line);
                     }
                 }
             }
-            Arithmetic::Int16 => {
+            TileNumbers::Integers => {
                 for (block, dwords) in row.chunks(self.block_dwords).enumerate() {
                     for group in 0..self.block {
                         let from = dwords.len().min(group * 2 * SIDE);
@@ -127,6 +171,46 @@ pub(super) fn put_row(
         |number, line| own[number * TILE..][..SIDE].copy_from_slice(line),
     );
 }
+
+/// Rounds a row to three bytes a number, by a step that makes the greatest magnitude 127, and spreads it over its lines; `put`
+/// takes each line's number and dwords.
+#[inline(always)]
+pub(super) fn spread_triples<S: Simd>(
+    s: S,
+    row: &[f32],
+    step: IntegerStep,
+    mut put: impl FnMut(usize, &Line),
+) {
+    let factor = s.splat(step.factor);
+    let parts = s.splat(BYTE_STEPS);
+    for (group, from) in (0..row.len()).step_by(4 * SIDE).enumerate() {
+        let mut planes = [[0; SIDE]; 3];
+        // A vector of dwords has the bytes of four vectors.
+        for (number, at) in (0..SIDE).step_by(S::LANES).enumerate() {
+            let mut bytes = [[s.splat_i(0); 4]; 3];
+            for i in 0..4 {
+                let from = from + (4 * number + i) * S::LANES;
+                let mut left = s.mul(part(s, row, from, 0.0), factor);
+                for plane in &mut bytes {
+                    plane[i] = s.to_int(left);
+                    left = s.mul(s.sub(left, s.to_float(plane[i])), parts);
+                }
+            }
+            for (plane, bytes) in planes.iter_mut().zip(bytes) {
+                s.store_i(&mut plane[at..], s.pack_signed(bytes));
+            }
+        }
+        for (plane, line) in planes.iter().enumerate() {
+            put(3 * group + plane, line);
+        }
+    }
+}
+
+/// Steps of a byte in one of the byte before: what is left over is at most half a step, so that a byte holds it.
+pub(super) const BYTE_STEPS: f32 = 254.0;
+
+/// The greatest magnitude of a byte.
+pub(super) const MOST_BYTE: f32 = 127.0;
 
 /// Dwords, and zeros behind them.
 #[inline(always)]

@@ -7,7 +7,7 @@ use super::linear::{Call, PackedColumns, ProductFinish, Scaled};
 use super::lines::dwords_mut;
 use super::simd::Simd;
 use super::tile::{Dot, Floats, LINE, Pairs, Quads, TileEnd, put};
-use super::tile_layout::TileLayout;
+use super::tile_layout::BYTE_STEPS;
 use embedctl_common::Arithmetic;
 
 /// Bytes of a panel that are multiplied by all rows before the next ones: they stay in a core's second level of cache.
@@ -67,7 +67,7 @@ impl Call<'_> {
         out: &mut [f32],
         stride: usize,
     ) {
-        let layout = TileLayout::of(self.matrix.arithmetic(), self.matrix.inputs());
+        let layout = self.matrix.tiles().expect("a matrix in tiles");
         let (products, [left_planes, planes]) = (layout.products(), layout.planes());
         let [left_steps, steps] = layout.dwords();
         let has_parts = products.len() > 1;
@@ -155,7 +155,10 @@ impl Call<'_> {
                             true => (dwords_mut(&mut *out), stride),
                             false => (sums[skipped..].as_flattened_mut(), WIDTH),
                         };
-                        end_parts(s, end, parts, to);
+                        match self.matrix.arithmetic() {
+                            Arithmetic::Int16 => end_parts::<S, Pairs>(s, end, parts, to),
+                            _ => end_parts::<S, Floats>(s, end, parts, to),
+                        }
                     }
                 } else {
                     for group in (0..layout.groups).step_by(at_once) {
@@ -233,9 +236,10 @@ fn end_rows<S: Simd, D: Dot>(
     }
 }
 
-/// The same for the sums of 16-bit integers, in parts: of upper bytes, of upper by lower ones, and of lower bytes.
+/// The same for sums in parts. Of 16-bit integers: of upper bytes, of upper by lower ones, and of lower bytes. Of numbers in
+/// single precision: of the greatest products of bytes, of those less by [`BYTE_STEPS`], and of those less by it again.
 #[inline(always)]
-fn end_parts<S: Simd>(
+fn end_parts<S: Simd, D: Dot>(
     s: S,
     end: Scaled<'_>,
     parts: [&[SumRow]; PARTS],
@@ -250,8 +254,16 @@ fn end_parts<S: Simd>(
                 #[inline(always)]
                 |part| s.load_i(&part[row][at..]),
             );
-            let sums = s.join_bytes(upper, cross, lower);
-            let value = end.end::<S, Pairs>(s, columns[vector % VECTORS], row, sums);
+            let columns = columns[vector % VECTORS];
+            let value = if D::ARITHMETIC == Arithmetic::Int16 {
+                let sums = s.join_bytes(upper, cross, lower);
+                end.end::<S, Pairs>(s, columns, row, sums)
+            } else {
+                let part = s.splat(1.0 / BYTE_STEPS);
+                let sums = s.fma(s.to_float(lower), part, s.to_float(cross));
+                let sums = s.fma(sums, part, s.to_float(upper));
+                end.of_steps(s, columns, row, sums)
+            };
             // SAFETY: a vector of the row.
             unsafe { put(s, end, value, to[at..].as_mut_ptr()) };
         }

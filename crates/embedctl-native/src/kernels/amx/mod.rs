@@ -5,7 +5,8 @@
 //! instructions know bytes and bfloat16; other numbers are put together from several of their products
 //! ([`TileProduct`]). Sums of integers are exact, so that 8 and 16 bits give the same results as vectors do. A number in
 //! single precision is the sum of three bfloat16, so weights in bfloat16 are multiplied by it with no other loss than the
-//! rounding of sums.
+//! rounding of sums. Other weights in single precision, and the rows that they are multiplied with, are three bytes of one
+//! step for each row.
 //!
 //! Nothing but these instructions is written for the processor: tests run everything around them with `PlainTiles`, too,
 //! on any processor, and compare both where there are both.
@@ -55,6 +56,12 @@ pub(super) enum TileProduct {
     /// Pairs of floats of three bfloat16 each, the greatest first, by pairs of bfloat16: the least by them, then the others,
     /// all in one sum.
     FloatsByHalves,
+    /// Numbers of three signed bytes each: first by first.
+    FirstBytes,
+    /// First by second, and second by first.
+    SecondBytes,
+    /// First by third, second by second, and third by first.
+    ThirdBytes,
 }
 
 impl TileProduct {
@@ -63,7 +70,7 @@ impl TileProduct {
         match self {
             Self::Bytes | Self::Halves => 1,
             Self::UpperBytes | Self::CrossBytes | Self::LowerBytes => 2,
-            Self::FloatsByHalves => 3,
+            Self::FloatsByHalves | Self::FirstBytes | Self::SecondBytes | Self::ThirdBytes => 3,
         }
     }
 
@@ -72,6 +79,7 @@ impl TileProduct {
         match self {
             Self::Bytes | Self::Halves | Self::FloatsByHalves => 1,
             Self::UpperBytes | Self::CrossBytes | Self::LowerBytes => 2,
+            Self::FirstBytes | Self::SecondBytes | Self::ThirdBytes => 3,
         }
     }
 }

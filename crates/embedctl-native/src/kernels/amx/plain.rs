@@ -52,6 +52,16 @@ impl Tiles for PlainTiles {
                         acc.add_bytes(left(0), right(1), [true, false]);
                     }
                     TileProduct::LowerBytes => acc.add_bytes(left(1), right(1), [false, false]),
+                    TileProduct::FirstBytes => acc.add_bytes(left(0), right(0), [true, true]),
+                    TileProduct::SecondBytes => {
+                        acc.add_bytes(left(0), right(1), [true, true]);
+                        acc.add_bytes(left(1), right(0), [true, true]);
+                    }
+                    TileProduct::ThirdBytes => {
+                        acc.add_bytes(left(0), right(2), [true, true]);
+                        acc.add_bytes(left(1), right(1), [true, true]);
+                        acc.add_bytes(left(2), right(0), [true, true]);
+                    }
                     TileProduct::FloatsByHalves => {
                         for plane in [2, 1, 0] {
                             acc.add_halves(left(plane), right(0));

@@ -230,6 +230,20 @@ unsafe fn two_by_two(product: TileProduct, rows: TileRows<'_>, sums: *mut SumRow
                 "8192",
                 loaded!("tdpbuud", " + 1024", " + 4096", " + 4160")
             ),
+            TileProduct::FirstBytes => block!("3072", "12288", loaded!("tdpbssd", "", "", " + 64")),
+            TileProduct::SecondBytes => block!(
+                "3072",
+                "12288",
+                loaded!("tdpbssd", "", " + 4096", " + 4160"),
+                loaded!("tdpbssd", " + 1024", "", " + 64")
+            ),
+            TileProduct::ThirdBytes => block!(
+                "3072",
+                "12288",
+                loaded!("tdpbssd", "", " + 8192", " + 8256"),
+                loaded!("tdpbssd", " + 1024", " + 4096", " + 4160"),
+                loaded!("tdpbssd", " + 2048", "", " + 64")
+            ),
         }
     }
 }
@@ -324,6 +338,26 @@ unsafe fn one_by_four(product: TileProduct, rows: TileRows<'_>, sums: *mut SumRo
                 loaded!(
                     "tdpbuud", " + 1024", " + 4096", " + 4160", " + 4224", " + 4288"
                 )
+            ),
+            TileProduct::FirstBytes => block!(
+                "3072",
+                "12288",
+                loaded!("tdpbssd", "", "", " + 64", " + 128", " + 192")
+            ),
+            TileProduct::SecondBytes => block!(
+                "3072",
+                "12288",
+                loaded!("tdpbssd", "", " + 4096", " + 4160", " + 4224", " + 4288"),
+                loaded!("tdpbssd", " + 1024", "", " + 64", " + 128", " + 192")
+            ),
+            TileProduct::ThirdBytes => block!(
+                "3072",
+                "12288",
+                loaded!("tdpbssd", "", " + 8192", " + 8256", " + 8320", " + 8384"),
+                loaded!(
+                    "tdpbssd", " + 1024", " + 4096", " + 4160", " + 4224", " + 4288"
+                ),
+                loaded!("tdpbssd", " + 2048", "", " + 64", " + 128", " + 192")
             ),
         }
     }

@@ -40,6 +40,9 @@ fn the_processors_tiles_give_the_bits_of_plain_ones() {
         TileProduct::CrossBytes,
         TileProduct::LowerBytes,
         TileProduct::FloatsByHalves,
+        TileProduct::FirstBytes,
+        TileProduct::SecondBytes,
+        TileProduct::ThirdBytes,
     ] {
         let floats = matches!(product, TileProduct::Halves | TileProduct::FloatsByHalves);
         let groups = 3;
@@ -176,57 +179,65 @@ fn integers_by_tiles_are_the_bits_of_vectors_at_every_width_and_number_of_rows()
     }
 }
 
-/// Numbers of either kind, with channels that are louder than the others and the greatest of all.
+/// Norm of the difference of two rows, of that of the second.
+fn apart(got: &[f32], want: &[f32]) -> f64 {
+    let squares = |values: &mut dyn Iterator<Item = f64>| -> f64 {
+        values.map(|value| (value / 1e30).powi(2)).sum()
+    };
+    let pairs = got.iter().zip(want);
+    let error = squares(&mut pairs.map(|(a, b)| f64::from(*a) - f64::from(*b)));
+    let size = squares(&mut want.iter().map(|value| f64::from(*value)));
+    (error / size).sqrt()
+}
+
+/// Rows with a channel that is louder than the others, and one with the greatest of all numbers, by weights of either kind:
+/// bfloat16, and any.
 #[test]
 fn floats_by_tiles_are_near_those_of_vectors() {
     for isa in tile_sets() {
-        for (outputs, inputs) in [(17, 3), (64, 48), (65, 383), (70, 2050)] {
+        for (outputs, inputs) in [
+            (17, 3),
+            (64, 48),
+            (65, 383),
+            (70, 2050),
+            (40, 64),
+            (70, 1152),
+        ] {
             let rows = 33;
-            let (weights, bias) = (halves(outputs * inputs, 51), random(outputs, 52));
+            let bias = random(outputs, 52);
             let mut x = random(rows * inputs, 53);
             for row in x.chunks_exact_mut(inputs) {
                 row[inputs / 3] *= 300.0;
             }
-            // Of the last row: the greatest float, by weights that keep the sums finite.
+            // By weights that keep the sums finite.
             let last = &mut x[(rows - 1) * inputs..];
             last.fill(0.0);
             last[inputs / 2] = f32::MAX;
-            let exact = pack(
-                isa.without_tiles(),
-                Arithmetic::Fp32,
-                outputs,
-                inputs,
-                &weights,
-                &bias,
-            );
-            let want = product(&exact, &x, rows);
-            let of = |arithmetic| {
-                let matrix = pack(isa, arithmetic, outputs, inputs, &weights, &bias);
-                assert!(!matrix.is_exact(), "{isa} {arithmetic:?}");
-                product(&matrix, &x, rows)
-            };
-            for (arithmetic, limit) in [(Arithmetic::Fp32, 3e-6), (Arithmetic::Bf16, 6e-3)] {
-                let got = of(arithmetic);
-                let rows = got.chunks_exact(outputs).zip(want.chunks_exact(outputs));
-                for (row, (got, want)) in rows.enumerate() {
-                    // Too large for a bfloat16.
-                    if arithmetic == Arithmetic::Bf16 && row + 1 == 33 {
-                        continue;
+            let any = random(outputs * inputs, 54);
+            for weights in [&halves(outputs * inputs, 51), &any] {
+                let of = |isa, arithmetic| {
+                    let matrix = pack(isa, arithmetic, outputs, inputs, weights, &bias);
+                    (product(&matrix, &x, rows), matrix)
+                };
+                let (want, _) = of(isa.without_tiles(), Arithmetic::Fp32);
+                for (arithmetic, limit) in [(Arithmetic::Fp32, 3e-6), (Arithmetic::Bf16, 6e-3)] {
+                    let (got, matrix) = of(isa, arithmetic);
+                    let by_vectors = arithmetic == Arithmetic::Fp32
+                        && inputs % 32 > 0
+                        && std::ptr::eq(weights, &any);
+                    assert_eq!(matrix.isa().has_tiles(), !by_vectors, "{isa} {inputs}");
+                    let both = got.chunks_exact(outputs).zip(want.chunks_exact(outputs));
+                    for (row, (got, want)) in both.enumerate() {
+                        // Too large for a bfloat16.
+                        if arithmetic == Arithmetic::Bf16 && row + 1 == rows {
+                            continue;
+                        }
+                        let share = apart(got, want);
+                        assert!(
+                            share < limit,
+                            "{isa} {arithmetic:?} {outputs}x{inputs}, row {row}: {share}"
+                        );
                     }
-                    let squares = |values: &mut dyn Iterator<Item = f64>| -> f64 {
-                        values.map(|value| (value / 1e30).powi(2)).sum()
-                    };
-                    let apart = got
-                        .iter()
-                        .zip(want)
-                        .map(|(a, b)| f64::from(*a) - f64::from(*b));
-                    let error = squares(&mut apart.into_iter());
-                    let size = squares(&mut want.iter().map(|value| f64::from(*value)));
-                    let share = (error / size).sqrt();
-                    assert!(
-                        share < limit,
-                        "{isa} {arithmetic:?} {outputs}x{inputs}, row {row}: {share}"
-                    );
                 }
             }
         }
@@ -239,36 +250,62 @@ fn halves(count: usize, seed: u64) -> Vec<f32> {
     random(count, seed).into_iter().map(upper).collect()
 }
 
+/// The numbers that tiles multiply are decided by the weights and their width, not by the rows.
 #[test]
-fn weights_of_single_precision_are_multiplied_by_tiles_if_each_is_a_bfloat16() {
-    let (outputs, inputs) = (70, 50);
+fn weights_choose_the_numbers_of_single_precision_on_tiles() {
+    let outputs = 70;
     for isa in tile_sets() {
-        let of = |weights: &[f32]| pack(isa, Arithmetic::Fp32, outputs, inputs, weights, &[]);
-        let mut weights = halves(outputs * inputs, 61);
-        assert!(of(&weights).isa().has_tiles());
-        *weights.last_mut().unwrap() = 1.0 + f32::EPSILON;
-        let matrix = of(&weights);
-        assert!(!matrix.isa().has_tiles() && matrix.is_exact());
-        let x = random(3 * inputs, 62);
-        let vectors = isa.without_tiles();
-        let other = pack(vectors, Arithmetic::Fp32, outputs, inputs, &weights, &[]);
-        assert_eq!(
-            bits(&product(&matrix, &x, 3)),
-            bits(&product(&other, &x, 3))
-        );
+        for (inputs, has_tiles) in [(50, false), (64, true), (48, false), (96, true)] {
+            let of = |weights: &[f32]| pack(isa, Arithmetic::Fp32, outputs, inputs, weights, &[]);
+            let mut weights = halves(outputs * inputs, 61);
+            let by_halves = of(&weights);
+            assert!(by_halves.isa().has_tiles() && !by_halves.is_exact());
+            *weights.last_mut().unwrap() = 1.0 + f32::EPSILON;
+            let matrix = of(&weights);
+            assert_eq!(matrix.isa().has_tiles(), has_tiles, "{isa} {inputs}");
+            assert_eq!(matrix.is_exact(), !has_tiles, "{isa} {inputs}");
+            if has_tiles {
+                let bytes = |matrix: &Matrix| matrix.parts().next().unwrap().len();
+                let planes = [inputs.div_ceil(32), 3 * inputs.div_ceil(64)];
+                let shares = [&by_halves, &matrix].map(bytes);
+                assert_eq!(shares[0] * planes[1], shares[1] * planes[0], "{inputs}");
+                continue;
+            }
+            let x = random(3 * inputs, 62);
+            let vectors = isa.without_tiles();
+            let other = pack(vectors, Arithmetic::Fp32, outputs, inputs, &weights, &[]);
+            assert_eq!(
+                bits(&product(&matrix, &x, 3)),
+                bits(&product(&other, &x, 3))
+            );
+        }
     }
 }
 
 #[test]
 fn single_precision_by_tiles_is_as_exact_as_by_vectors_and_a_row_is_the_same_bits_in_any_company() {
     for isa in tile_sets() {
-        for (outputs, inputs) in [(1, 1), (17, 3), (64, 32), (65, 383), (130, 514), (70, 2050)] {
+        let by_halves = [(1, 1), (17, 3), (64, 32), (65, 383), (130, 514), (70, 2050)];
+        let by_bytes = [
+            (1, 32),
+            (17, 64),
+            (64, 96),
+            (65, 384),
+            (130, 544),
+            (70, 2048),
+        ];
+        let cases = by_halves.map(|size| (size, true)).into_iter();
+        for ((outputs, inputs), halved) in cases.chain(by_bytes.map(|size| (size, false))) {
             let rows = if isa.name() == "portable-tiles" {
                 19
             } else {
                 70
             };
-            let (weights, bias) = (halves(outputs * inputs, 71), random(outputs, 72));
+            let weights = match halved {
+                true => halves(outputs * inputs, 71),
+                false => random(outputs * inputs, 71),
+            };
+            let bias = random(outputs, 72);
             let x = random(rows * inputs, 73);
             let matrix = pack(isa, Arithmetic::Fp32, outputs, inputs, &weights, &bias);
             assert!(matrix.isa().has_tiles());
@@ -290,27 +327,33 @@ fn single_precision_by_tiles_is_as_exact_as_by_vectors_and_a_row_is_the_same_bit
 
 #[test]
 fn what_is_not_a_number_stays_so_in_single_precision_by_tiles() {
-    let (outputs, inputs) = (20, 37);
+    let outputs = 20;
     for isa in tile_sets() {
-        let mut weights = halves(outputs * inputs, 81);
-        let matrix = pack(isa, Arithmetic::Fp32, outputs, inputs, &weights, &[]);
-        for place in [0, 15, 20, 36] {
-            // The last one's bits would overflow if they were rounded.
-            let nan = f32::from_bits(0x7fff_ffff);
-            for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, nan] {
-                let mut x = random(3 * inputs, 82);
-                x[inputs + place] = bad;
-                let y = product(&matrix, &x, 3);
-                let finite: Vec<bool> = y.iter().map(|y| y.is_finite()).collect();
-                let want = (0..3 * outputs).map(|at| at / outputs != 1);
-                assert!(finite.into_iter().eq(want), "{isa} {bad} at {place}");
+        for (inputs, halved) in [(37, true), (64, false), (96, false)] {
+            let mut weights = match halved {
+                true => halves(outputs * inputs, 81),
+                false => random(outputs * inputs, 81),
+            };
+            let matrix = pack(isa, Arithmetic::Fp32, outputs, inputs, &weights, &[]);
+            assert!(matrix.isa().has_tiles());
+            for place in [0, 15, 20, 36] {
+                // The last one's bits would overflow if they were rounded.
+                let nan = f32::from_bits(0x7fff_ffff);
+                for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, nan] {
+                    let mut x = random(3 * inputs, 82);
+                    x[inputs + place] = bad;
+                    let y = product(&matrix, &x, 3);
+                    let finite: Vec<bool> = y.iter().map(|y| y.is_finite()).collect();
+                    let want = (0..3 * outputs).map(|at| at / outputs != 1);
+                    assert!(finite.into_iter().eq(want), "{isa} {bad} at {place}");
+                }
             }
+            weights[inputs * 3 + 5] = f32::NAN;
+            let matrix = pack(isa, Arithmetic::Fp32, outputs, inputs, &weights, &[]);
+            assert!(matrix.isa().has_tiles());
+            let y = product(&matrix, &random(inputs, 83), 1);
+            let nans: Vec<_> = (0..outputs).filter(|o| y[*o].is_nan()).collect();
+            assert_eq!(nans, [3], "{isa} {inputs}");
         }
-        weights[inputs * 3 + 5] = f32::NAN;
-        let matrix = pack(isa, Arithmetic::Fp32, outputs, inputs, &weights, &[]);
-        assert!(matrix.isa().has_tiles());
-        let y = product(&matrix, &random(inputs, 83), 1);
-        let nans: Vec<_> = (0..outputs).filter(|o| y[*o].is_nan()).collect();
-        assert_eq!(nans, [3], "{isa}");
     }
 }

@@ -187,6 +187,14 @@ impl Simd for Avx512 {
         })
     }
     #[inline(always)]
+    fn pack_signed(self, [a, b, c, d]: [I; 4]) -> I {
+        op!({
+            let bytes = _mm512_packs_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
+            let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+            _mm512_permutexvar_epi32(order, bytes)
+        })
+    }
+    #[inline(always)]
     fn copysign(self, magnitude: F, sign: F) -> F {
         // One bit-by-bit choice: the sign bit of `sign`, else `magnitude`.
         op!(_mm512_castsi512_ps(_mm512_ternarylogic_epi32::<0xd8>(

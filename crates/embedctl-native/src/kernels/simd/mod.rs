@@ -238,6 +238,25 @@ pub(super) trait Simd: Copy {
         self.load_i(&sums)
     }
 
+    #[cfg_attr(not(kernels = "amx"), allow(dead_code))]
+    /// The lanes of four vectors, one after another, as signed bytes, which they fit.
+    #[inline(always)]
+    fn pack_signed(self, lanes: [Self::I; 4]) -> Self::I {
+        let mut bytes = [0_u8; 4 * MOST_LANES];
+        for (vector, bytes) in lanes.into_iter().zip(bytes.chunks_exact_mut(Self::LANES)) {
+            let mut lanes = [0; MOST_LANES];
+            self.store_i(&mut lanes, vector);
+            for (byte, lane) in bytes.iter_mut().zip(lanes) {
+                *byte = lane as u8;
+            }
+        }
+        let mut dwords = [0; MOST_LANES];
+        for (dword, bytes) in dwords.iter_mut().zip(bytes.as_chunks::<4>().0) {
+            *dword = i32::from_le_bytes(*bytes);
+        }
+        self.load_i(&dwords)
+    }
+
     /// Asks for the cache lines of some floats that will soon be read.
     #[inline(always)]
     fn prefetch(self, _: &[f32]) {}
