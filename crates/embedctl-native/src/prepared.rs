@@ -24,7 +24,7 @@ use rayon::prelude::*;
 use super::kernels::{Arithmetic, Isa, Matrix, PackedLayout};
 
 /// Raised when packing, or the form of the files, changes within a version of the program.
-const FORM: u32 = 1;
+const FORM: u32 = 2;
 
 /// First line of a file of weights.
 const MAGIC: &[u8] = b"embedctl weights\n";

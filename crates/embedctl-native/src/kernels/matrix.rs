@@ -9,7 +9,9 @@ use super::preparation::{Preparation, Range};
 use super::rounding::quantize;
 use super::simd::Simd;
 use super::tile::LINE;
-use super::tile_layout::{Line, MOST_BYTE, TileLayout, TileNumbers, spread_triples};
+use super::tile_layout::{
+    Line, MOST_BYTE, TileLayout, TileNumbers, place_in_panel, spread_triples,
+};
 use embedctl_common::Arithmetic;
 
 /// The weights of a linear layer, with its bias.
@@ -17,7 +19,7 @@ use embedctl_common::Arithmetic;
 /// They lie in panels of as many columns (outputs) as a tile is wide. A panel has a row of dwords for each
 /// *step*: one input in single precision, a pair in 16 bits, a quad in 8. Outputs that fill up the last panel
 /// and inputs that fill up the last step are zero. Where products are multiplied by AMX's tiles, a panel's rows of dwords
-/// are those of its tiles, sixteen each ([`TileLayout`]).
+/// are those of its tiles, sixteen each ([`TileLayout`]); tiles of each half of a panel lie one behind the other.
 #[derive(Debug)]
 pub struct Matrix {
     form: OperandForm,
@@ -232,11 +234,13 @@ impl Matrix {
                 matrix.sum.floats_mut()[column] = sum;
             }
             let panel = &mut matrix.data.dwords_mut()[first / width * width * steps..];
-            for (step, to) in panel.chunks_exact_mut(width).take(steps).enumerate() {
-                for (to, quantized) in to[first % width..]
-                    .iter_mut()
-                    .zip(strip.chunks_exact(steps))
-                {
+            for step in 0..steps {
+                // A strip's columns are those of one tile.
+                let at = match numbers {
+                    Some(_) => place_in_panel(steps, step, first % width),
+                    None => step * width + first % width,
+                };
+                for (to, quantized) in panel[at..].iter_mut().zip(strip.chunks_exact(steps)) {
                     *to = quantized[step];
                 }
             }

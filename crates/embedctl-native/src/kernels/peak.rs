@@ -57,6 +57,7 @@ fn run_tiles<T: Tiles>(tiles: T, arithmetic: Arithmetic, turns: usize) -> usize 
                 tile: left_planes * TILE,
                 rows: ROWS,
                 right: &right,
+                half: right.len() / 2,
                 groups: layout.groups,
                 columns: WIDTH,
                 adds: false,

@@ -154,6 +154,14 @@ impl TileLayout {
     }
 }
 
+/// Where the dword of a panel's row `step` and column `column` stands in a panel of `steps` rows that is cut into tiles: first
+/// those of the columns of its first half, two side by side for each sixteen rows, then those of the others.
+#[inline(always)]
+pub(super) fn place_in_panel(steps: usize, step: usize, column: usize) -> usize {
+    let (half, tile) = (column / (2 * SIDE), column / SIDE % 2);
+    half * steps * 2 * SIDE + (step / SIDE * 2 + tile) * TILE + step % SIDE * SIDE + column % SIDE
+}
+
 /// Writes the lines of row `row` to an operand's tiles, `tile` dwords for each sixteen rows.
 #[inline(always)]
 pub(super) fn put_row(

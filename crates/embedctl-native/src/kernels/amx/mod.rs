@@ -92,8 +92,10 @@ pub(super) struct TileRows<'a> {
     pub(super) tile: usize,
     /// At most [`ROWS`].
     pub(super) rows: usize,
-    /// A panel's tiles; rows of four tiles lie side by side.
+    /// A panel's tiles: for each plane of each group two that lie one behind the other, and `half` dwords on the other two
+    /// columns of tiles in the same way.
     pub(super) right: &'a [i32],
+    pub(super) half: usize,
     /// Tiles of each plane.
     pub(super) groups: usize,
     /// Columns that are wanted, at most [`WIDTH`]; others may be left out.
@@ -112,7 +114,10 @@ impl TileRows<'_> {
         let second = if self.rows > SIDE { self.tile } else { 0 };
         assert!(self.rows > 0 && self.rows <= ROWS && self.groups > 0);
         assert!(self.left.len() >= second + tiles * TILE);
-        assert!(self.right.len() >= self.groups * product.right_planes() * SIDE * WIDTH);
+        let right = self.groups * product.right_planes() * 2 * TILE;
+        // Few rows are multiplied by all columns.
+        let both = self.columns > WIDTH / 2 || self.rows <= SIDE;
+        assert!(self.right.len() >= right + if both { self.half } else { 0 });
         assert!(sums.len() >= self.rows.next_multiple_of(SIDE));
     }
 }

@@ -22,9 +22,11 @@ impl Tiles for PlainTiles {
         sums: &mut [SumRow],
     ) {
         rows.check(product, sums);
+        // Halves of a panel.
+        let columns = if rows.columns > WIDTH / 2 { 4 } else { 2 };
         let (left_planes, right_planes) = (product.left_planes(), product.right_planes());
-        for (from, column) in
-            (0..rows.rows.div_ceil(SIDE)).flat_map(|row| (0..4).map(move |column| (row, column)))
+        for (from, column) in (0..rows.rows.div_ceil(SIDE))
+            .flat_map(|row| (0..columns).map(move |column| (row, column)))
         {
             let mut acc = match rows.adds {
                 true => Tile(std::array::from_fn(|row| {
@@ -40,8 +42,8 @@ impl Tiles for PlainTiles {
                     &rows.left[at..][..own * SIDE]
                 };
                 let right = |plane: usize| {
-                    let at = (group * right_planes + plane) * SIDE * WIDTH + column * SIDE;
-                    Tile::of(&rows.right[at..], WIDTH)
+                    let at = (group * right_planes + plane) * 2 * TILE + column % 2 * TILE;
+                    Tile::of(&rows.right[column / 2 * rows.half + at..], SIDE)
                 };
                 match product {
                     TileProduct::Bytes => acc.add_bytes(left(0), right(0), [false, true]),

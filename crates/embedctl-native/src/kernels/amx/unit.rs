@@ -2,7 +2,7 @@
 //!
 //! A product of all groups is one block of assembly: the compiler knows of no registers that keep their content from one
 //! block to the next. Two tiles of rows take two tiles of columns at a time, which needs as many loads as products; one
-//! tile of rows takes four. Sums are made in the same order in both.
+//! tile of rows takes four. The tiles of a half of a panel lie one behind the other, so that the processor foresees them. Sums are made in the same order in both.
 
 use std::arch::asm;
 
@@ -84,7 +84,7 @@ impl Tiles for Amx {
             }
             let (ahead, lines) = rows.ahead;
             let second = TileRows {
-                right: &rows.right[WIDTH / 2..],
+                right: &rows.right[rows.half..],
                 ahead: (ahead.wrapping_add(lines * rows.groups * SIDE), lines),
                 ..rows
             };
@@ -93,10 +93,10 @@ impl Tiles for Amx {
     }
 }
 
-/// A product of all groups: `load` reads sums, `group` multiplies a group's tiles and `store` writes sums. `left` bytes and
-/// `right` bytes lead to the next group.
+/// A product of all groups: `load` reads sums, `group` multiplies a group's tiles and `store` writes sums. `second` is another
+/// row of tiles of either side. `left`, `right` and `other` bytes lead to the next group of the operand, the panel and `second`.
 macro_rules! product {
-    ($rows:ident, $sums:ident, [$($load:expr),*], [$($store:expr),*], $left:literal, $right:literal, $($group:expr),*) => {
+    ($rows:ident, $second:expr, $sums:ident, [$($load:expr),*], [$($store:expr),*], $left:literal, $right:literal, $other:literal, $($group:expr),*) => {
         asm!(
             "test {count}, {count}", "jnz 3f",
             "tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3",
@@ -109,13 +109,13 @@ macro_rules! product {
             "4:",
             "prefetcht1 [{ahead}]", "add {ahead}, 64", "dec {count}", "jnz 4b",
             "5:",
-            concat!("add {a}, ", $left), concat!("add {second}, ", $left), concat!("add {b}, ", $right),
+            concat!("add {a}, ", $left), concat!("add {second}, ", $other), concat!("add {b}, ", $right),
             "dec {groups}", "jnz 2b",
             $($store,)*
             a = inout(reg) $rows.left.as_ptr() => _,
-            second = inout(reg) $rows.left.as_ptr().wrapping_add($rows.tile) => _,
+            second = inout(reg) $second => _,
             b = inout(reg) $rows.right.as_ptr() => _,
-            // Bytes from row to row, of operands and of panels and sums.
+            // Bytes from row to row, of tiles and of sums.
             l = in(reg) 64_usize,
             p = in(reg) 256_usize,
             groups = inout(reg) $rows.groups => _,
@@ -135,9 +135,9 @@ macro_rules! floats_by_halves {
     () => {
         concat!(
             "tileloadd tmm4, [{a} + {l} + 2048]\n",
-            "tileloadd tmm6, [{b} + {p}]\n",
+            "tileloadd tmm6, [{b} + {l}]\n",
             "tdpbf16ps tmm0, tmm4, tmm6\n",
-            "tileloadd tmm7, [{b} + {p} + 64]\n",
+            "tileloadd tmm7, [{b} + {l} + 1024]\n",
             "tdpbf16ps tmm1, tmm4, tmm7\n",
             "tileloadd tmm5, [{second} + {l} + 2048]\n",
             "tdpbf16ps tmm2, tmm5, tmm6\n",
@@ -170,12 +170,12 @@ unsafe fn two_by_two(product: TileProduct, rows: TileRows<'_>, sums: *mut SumRow
                 "tileloadd tmm4, [{a} + {l}",
                 $a,
                 "]\n",
-                "tileloadd tmm6, [{b} + {p}",
+                "tileloadd tmm6, [{b} + {l}",
                 $b,
                 "]\n",
                 $op,
                 " tmm0, tmm4, tmm6\n",
-                "tileloadd tmm7, [{b} + {p}",
+                "tileloadd tmm7, [{b} + {l}",
                 $b_next,
                 "]\n",
                 $op,
@@ -194,6 +194,7 @@ unsafe fn two_by_two(product: TileProduct, rows: TileRows<'_>, sums: *mut SumRow
         ($left:literal, $right:literal, $($group:expr),*) => {
             product!(
                 rows,
+                rows.left.as_ptr().wrapping_add(rows.tile),
                 sums,
                 [
                     "lea {count}, [{c} + 4096]",
@@ -207,6 +208,7 @@ unsafe fn two_by_two(product: TileProduct, rows: TileRows<'_>, sums: *mut SumRow
                 ],
                 $left,
                 $right,
+                $left,
                 $($group),*
             )
         };
@@ -215,34 +217,38 @@ unsafe fn two_by_two(product: TileProduct, rows: TileRows<'_>, sums: *mut SumRow
     // registers that it names.
     unsafe {
         match product {
-            TileProduct::Bytes => block!("1024", "4096", loaded!("tdpbusd", "", "", " + 64")),
-            TileProduct::Halves => block!("1024", "4096", loaded!("tdpbf16ps", "", "", " + 64")),
-            TileProduct::UpperBytes => block!("2048", "8192", loaded!("tdpbssd", "", "", " + 64")),
+            TileProduct::Bytes => block!("1024", "2048", loaded!("tdpbusd", "", "", " + 1024")),
+            TileProduct::Halves => block!("1024", "2048", loaded!("tdpbf16ps", "", "", " + 1024")),
+            TileProduct::UpperBytes => {
+                block!("2048", "4096", loaded!("tdpbssd", "", "", " + 1024"))
+            }
             TileProduct::CrossBytes => block!(
                 "2048",
-                "8192",
-                loaded!("tdpbusd", " + 1024", "", " + 64"),
-                loaded!("tdpbsud", "", " + 4096", " + 4160")
+                "4096",
+                loaded!("tdpbusd", " + 1024", "", " + 1024"),
+                loaded!("tdpbsud", "", " + 2048", " + 3072")
             ),
-            TileProduct::FloatsByHalves => block!("3072", "4096", floats_by_halves!()),
+            TileProduct::FloatsByHalves => block!("3072", "2048", floats_by_halves!()),
             TileProduct::LowerBytes => block!(
                 "2048",
-                "8192",
-                loaded!("tdpbuud", " + 1024", " + 4096", " + 4160")
+                "4096",
+                loaded!("tdpbuud", " + 1024", " + 2048", " + 3072")
             ),
-            TileProduct::FirstBytes => block!("3072", "12288", loaded!("tdpbssd", "", "", " + 64")),
+            TileProduct::FirstBytes => {
+                block!("3072", "6144", loaded!("tdpbssd", "", "", " + 1024"))
+            }
             TileProduct::SecondBytes => block!(
                 "3072",
-                "12288",
-                loaded!("tdpbssd", "", " + 4096", " + 4160"),
-                loaded!("tdpbssd", " + 1024", "", " + 64")
+                "6144",
+                loaded!("tdpbssd", "", " + 2048", " + 3072"),
+                loaded!("tdpbssd", " + 1024", "", " + 1024")
             ),
             TileProduct::ThirdBytes => block!(
                 "3072",
-                "12288",
-                loaded!("tdpbssd", "", " + 8192", " + 8256"),
-                loaded!("tdpbssd", " + 1024", " + 4096", " + 4160"),
-                loaded!("tdpbssd", " + 2048", "", " + 64")
+                "6144",
+                loaded!("tdpbssd", "", " + 4096", " + 5120"),
+                loaded!("tdpbssd", " + 1024", " + 2048", " + 3072"),
+                loaded!("tdpbssd", " + 2048", "", " + 1024")
             ),
         }
     }
@@ -254,28 +260,28 @@ unsafe fn two_by_two(product: TileProduct, rows: TileRows<'_>, sums: *mut SumRow
 unsafe fn one_by_four(product: TileProduct, rows: TileRows<'_>, sums: *mut SumRow) {
     /// Four products of tiles that are loaded here, as above.
     macro_rules! loaded {
-        ($op:literal, $a:literal, $b0:literal, $b1:literal, $b2:literal, $b3:literal) => {
+        ($op:literal, $a:literal, $b0:literal, $b1:literal) => {
             concat!(
                 "tileloadd tmm4, [{a} + {l}",
                 $a,
                 "]\n",
-                "tileloadd tmm5, [{b} + {p}",
+                "tileloadd tmm5, [{b} + {l}",
                 $b0,
                 "]\n",
                 $op,
                 " tmm0, tmm4, tmm5\n",
-                "tileloadd tmm6, [{b} + {p}",
+                "tileloadd tmm6, [{b} + {l}",
                 $b1,
                 "]\n",
                 $op,
                 " tmm1, tmm4, tmm6\n",
-                "tileloadd tmm7, [{b} + {p}",
-                $b2,
+                "tileloadd tmm7, [{second} + {l}",
+                $b0,
                 "]\n",
                 $op,
                 " tmm2, tmm4, tmm7\n",
-                "tileloadd tmm5, [{b} + {p}",
-                $b3,
+                "tileloadd tmm5, [{second} + {l}",
+                $b1,
                 "]\n",
                 $op,
                 " tmm3, tmm4, tmm5",
@@ -286,6 +292,7 @@ unsafe fn one_by_four(product: TileProduct, rows: TileRows<'_>, sums: *mut SumRo
         ($left:literal, $right:literal, $($group:expr),*) => {
             product!(
                 rows,
+                rows.right.as_ptr().wrapping_add(rows.half),
                 sums,
                 [
                     "tileloadd tmm0, [{c} + {p}]", "tileloadd tmm1, [{c} + {p} + 64]",
@@ -297,6 +304,7 @@ unsafe fn one_by_four(product: TileProduct, rows: TileRows<'_>, sums: *mut SumRo
                 ],
                 $left,
                 $right,
+                $right,
                 $($group),*
             )
         };
@@ -304,60 +312,44 @@ unsafe fn one_by_four(product: TileProduct, rows: TileRows<'_>, sums: *mut SumRo
     // SAFETY: as in `two_by_two`.
     unsafe {
         match product {
-            TileProduct::Bytes => block!(
-                "1024",
-                "4096",
-                loaded!("tdpbusd", "", "", " + 64", " + 128", " + 192")
-            ),
-            TileProduct::Halves => block!(
-                "1024",
-                "4096",
-                loaded!("tdpbf16ps", "", "", " + 64", " + 128", " + 192")
-            ),
-            TileProduct::UpperBytes => block!(
-                "2048",
-                "8192",
-                loaded!("tdpbssd", "", "", " + 64", " + 128", " + 192")
-            ),
+            TileProduct::Bytes => block!("1024", "2048", loaded!("tdpbusd", "", "", " + 1024")),
+            TileProduct::Halves => block!("1024", "2048", loaded!("tdpbf16ps", "", "", " + 1024")),
+            TileProduct::UpperBytes => {
+                block!("2048", "4096", loaded!("tdpbssd", "", "", " + 1024"))
+            }
             TileProduct::CrossBytes => block!(
                 "2048",
-                "8192",
-                loaded!("tdpbusd", " + 1024", "", " + 64", " + 128", " + 192"),
-                loaded!("tdpbsud", "", " + 4096", " + 4160", " + 4224", " + 4288")
+                "4096",
+                loaded!("tdpbusd", " + 1024", "", " + 1024"),
+                loaded!("tdpbsud", "", " + 2048", " + 3072")
             ),
             TileProduct::FloatsByHalves => block!(
                 "3072",
-                "4096",
-                loaded!("tdpbf16ps", " + 2048", "", " + 64", " + 128", " + 192"),
-                loaded!("tdpbf16ps", " + 1024", "", " + 64", " + 128", " + 192"),
-                loaded!("tdpbf16ps", "", "", " + 64", " + 128", " + 192")
+                "2048",
+                loaded!("tdpbf16ps", " + 2048", "", " + 1024"),
+                loaded!("tdpbf16ps", " + 1024", "", " + 1024"),
+                loaded!("tdpbf16ps", "", "", " + 1024")
             ),
             TileProduct::LowerBytes => block!(
                 "2048",
-                "8192",
-                loaded!(
-                    "tdpbuud", " + 1024", " + 4096", " + 4160", " + 4224", " + 4288"
-                )
+                "4096",
+                loaded!("tdpbuud", " + 1024", " + 2048", " + 3072")
             ),
-            TileProduct::FirstBytes => block!(
-                "3072",
-                "12288",
-                loaded!("tdpbssd", "", "", " + 64", " + 128", " + 192")
-            ),
+            TileProduct::FirstBytes => {
+                block!("3072", "6144", loaded!("tdpbssd", "", "", " + 1024"))
+            }
             TileProduct::SecondBytes => block!(
                 "3072",
-                "12288",
-                loaded!("tdpbssd", "", " + 4096", " + 4160", " + 4224", " + 4288"),
-                loaded!("tdpbssd", " + 1024", "", " + 64", " + 128", " + 192")
+                "6144",
+                loaded!("tdpbssd", "", " + 2048", " + 3072"),
+                loaded!("tdpbssd", " + 1024", "", " + 1024")
             ),
             TileProduct::ThirdBytes => block!(
                 "3072",
-                "12288",
-                loaded!("tdpbssd", "", " + 8192", " + 8256", " + 8320", " + 8384"),
-                loaded!(
-                    "tdpbssd", " + 1024", " + 4096", " + 4160", " + 4224", " + 4288"
-                ),
-                loaded!("tdpbssd", " + 2048", "", " + 64", " + 128", " + 192")
+                "6144",
+                loaded!("tdpbssd", "", " + 4096", " + 5120"),
+                loaded!("tdpbssd", " + 1024", " + 2048", " + 3072"),
+                loaded!("tdpbssd", " + 2048", "", " + 1024")
             ),
         }
     }

@@ -12,7 +12,7 @@ use super::super::lines::floats_mut;
 use super::super::rounding::bfloat16;
 use super::super::simd::{MOST_LANES, Simd};
 use super::super::tile::WidenedHalves;
-use super::super::tile_layout::near_line;
+use super::super::tile_layout::{near_line, place_in_panel};
 use super::softmax::{exponentiate, mask};
 use super::{AttentionScratch, Sight, Text};
 
@@ -72,7 +72,8 @@ impl<const KNOWN: usize> Text<'_, KNOWN> {
                         self.prefetch_token(s, &self.keys, token + SIDE, head);
                         *line = near_line(&self.row(&self.keys, token, head)[group * GROUP..]);
                     }
-                    transpose(s, &block, &mut panel[group * SIDE * WIDTH + column..]);
+                    let at = place_in_panel(groups * SIDE, group * SIDE, column);
+                    transpose(s, &block, &mut panel[at..]);
                 }
             }
         }
@@ -87,18 +88,21 @@ impl<const KNOWN: usize> Text<'_, KNOWN> {
         for (first, panel) in (0..width).step_by(WIDTH).zip(panels) {
             let channels = first..width.min(first + WIDTH);
             let used = channels.len().next_multiple_of(GROUP);
-            for (pair, to) in panel.chunks_exact_mut(WIDTH).enumerate() {
+            for pair in 0..rows {
                 let mut both = [[0.0_f32; WIDTH]; 2];
                 for (key, to) in (2 * pair..self.len).zip(&mut both) {
                     let row = self.row(&self.values, key, head);
                     to[..channels.len()].copy_from_slice(&row[channels.clone()]);
                 }
-                for (channel, to) in to[..used].iter_mut().enumerate() {
-                    let [even, odd] = [both[0][channel], both[1][channel]].map(
-                        #[inline(always)]
-                        |value| u32::from(bfloat16(value).cast_unsigned()),
-                    );
-                    *to = (even | odd << 16).cast_signed();
+                for from in (0..used).step_by(SIDE) {
+                    let to = &mut panel[place_in_panel(rows, pair, from)..][..SIDE];
+                    for (to, channel) in to.iter_mut().zip(from..) {
+                        let [even, odd] = [both[0][channel], both[1][channel]].map(
+                            #[inline(always)]
+                            |value| u32::from(bfloat16(value).cast_unsigned()),
+                        );
+                        *to = (even | odd << 16).cast_signed();
+                    }
                 }
             }
         }
@@ -166,7 +170,8 @@ impl<const KNOWN: usize> Text<'_, KNOWN> {
                 left: query_tiles.dwords(),
                 tile: SIDE * steps,
                 rows,
-                right: &keys.dwords()[key * steps..],
+                right: &keys.dwords()[key * steps..][..WIDTH * steps],
+                half: WIDTH / 2 * steps,
                 groups,
                 columns: columns(key),
                 adds: false,
@@ -228,7 +233,8 @@ impl<const KNOWN: usize> Text<'_, KNOWN> {
                 left: weights,
                 tile,
                 rows,
-                right: &panel[start / GROUP * SIDE * WIDTH..],
+                right: &panel[start / GROUP * 2 * TILE..],
+                half: of_panel / 2,
                 groups,
                 columns: WIDTH.min(width - channel),
                 adds: false,
@@ -248,7 +254,7 @@ impl<const KNOWN: usize> Text<'_, KNOWN> {
     }
 }
 
-/// Sixteen lines become the columns of a tile whose rows are [`WIDTH`] apart.
+/// Sixteen lines become the columns of a tile.
 #[inline(always)]
 fn transpose<S: Simd>(s: S, block: &[[i32; SIDE]; SIDE], to: &mut [i32]) {
     for row in (0..SIDE).step_by(S::LANES) {
@@ -259,7 +265,7 @@ fn transpose<S: Simd>(s: S, block: &[[i32; SIDE]; SIDE], to: &mut [i32]) {
             }
             s.transpose(&mut part);
             for i in 0..S::LANES {
-                s.store_i(&mut to[(column + i) * WIDTH + row..], s.as_int(part[i]));
+                s.store_i(&mut to[(column + i) * SIDE + row..], s.as_int(part[i]));
             }
         }
     }

@@ -72,6 +72,7 @@ fn the_processors_tiles_give_the_bits_of_plain_ones() {
                         tile: tiles * TILE,
                         rows,
                         right: &right,
+                        half: right.len() / 2,
                         groups,
                         columns: WIDTH,
                         adds,
