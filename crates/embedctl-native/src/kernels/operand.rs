@@ -10,7 +10,7 @@ use super::preparation::Range;
 use super::rounding::{halves, i16_block, step16};
 use super::simd::{MOST_LANES, Simd};
 use super::tile::Block;
-use super::tile_layout::{MOST_BYTE, TileNumbers, put_row, spread_triples};
+use super::tile_layout::{MOST_BYTE, TileNumbers, near_line, put_row, spread_triples};
 use embedctl_common::Arithmetic;
 
 /// Memory for converted rows. Kept and refilled: it grows to the largest size asked for and then allocates no more.
@@ -156,6 +156,17 @@ impl Operand {
                     spread_triples(s, prepared, step, #[inline(always)] |number, line| {
                         own[number * amx::TILE..][..amx::SIDE].copy_from_slice(line);
                     });
+                    continue;
+                }
+                if numbers == Some(TileNumbers::Halves) {
+                    (self.scale[row], self.base[row]) = (1.0, 0.0);
+                    let tile = amx::SIDE * steps;
+                    let own = &mut self.data.dwords_mut()[row / amx::SIDE * tile..][..tile];
+                    let own = &mut own[row % amx::SIDE * amx::SIDE..];
+                    for (number, floats) in x.chunks(2 * amx::SIDE).enumerate() {
+                        let line = near_line(floats);
+                        own[number * amx::TILE..][..amx::SIDE].copy_from_slice(&line);
+                    }
                     continue;
                 }
                 let out = match tiles {
