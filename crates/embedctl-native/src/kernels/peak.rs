@@ -49,7 +49,7 @@ fn run_tiles<T: Tiles>(tiles: T, arithmetic: Arithmetic, turns: usize) -> usize 
     let each = 2 * ROWS * WIDTH * INPUTS;
     let vectors = 2 * turns * CHAINS * super::simd::MOST_LANES * arithmetic.per_lane();
     let times = vectors.div_ceil(each);
-    let configured = tiles.configure();
+    let configured = tiles.configure(ROWS);
     for _ in 0..times {
         for product in layout.products() {
             let rows = TileRows {

@@ -91,7 +91,7 @@ impl Call<'_> {
             true => WAITING,
             false => height.min(rows.next_multiple_of(SIDE)),
         });
-        let configured = tiles.configure();
+        let configured = tiles.configure(rows);
         let panels = self.matrix.data().chunks_exact(WIDTH * steps).enumerate();
         for (panel, data) in panels.skip(self.part.start / per_panel) {
             let left = self.part.end.saturating_sub(panel * per_panel);

@@ -31,6 +31,9 @@ pub(super) const SIDE: usize = 16;
 /// Dwords of a tile.
 pub(super) const TILE: usize = SIDE * SIDE;
 
+/// Rows of a lower tile, whose product takes three fifths of the time.
+pub(super) const FEW: usize = SIDE / 2;
+
 /// Rows that are multiplied at a time.
 pub(super) const ROWS: usize = 2 * SIDE;
 
@@ -127,14 +130,14 @@ pub(super) trait Tiles: Copy {
     /// Tiles of the calling thread, until it is dropped.
     type Configured;
 
-    /// Configures the calling thread's tiles. They must be given back before anything that may take long: the system saves
-    /// them whenever it takes the thread from its core.
-    fn configure(self) -> Self::Configured;
+    /// Configures the calling thread's tiles, for products of at most `rows` rows at a time. They must be given back before
+    /// anything that may take long: the system saves them whenever it takes the thread from its core.
+    fn configure(self, rows: usize) -> Self::Configured;
 
     /// The sums of `rows` to the first rows of `sums`; others, up to a multiple of [`SIDE`], are overwritten.
     ///
     /// # Panics
-    /// If there are too few tiles or sums.
+    /// If there are too few tiles or sums, or more rows than tiles were configured for.
     fn multiply(
         self,
         configured: &Self::Configured,

@@ -10,18 +10,24 @@ pub(in super::super) struct PlainTiles;
 struct Tile([[i32; SIDE]; SIDE]);
 
 impl Tiles for PlainTiles {
-    type Configured = ();
+    type Configured = usize;
 
-    fn configure(self) {}
+    fn configure(self, rows: usize) -> usize {
+        rows
+    }
 
     fn multiply(
         self,
-        (): &Self::Configured,
+        most: &Self::Configured,
         product: TileProduct,
         rows: TileRows<'_>,
         sums: &mut [SumRow],
     ) {
         rows.check(product, sums);
+        assert!(
+            rows.rows <= *most,
+            "more rows than tiles were configured for"
+        );
         // Halves of a panel.
         let columns = if rows.columns > WIDTH / 2 { 4 } else { 2 };
         let (left_planes, right_planes) = (product.left_planes(), product.right_planes());

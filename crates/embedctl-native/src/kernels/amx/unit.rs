@@ -6,14 +6,14 @@
 
 use std::arch::asm;
 
-use super::{SIDE, SumRow, TileProduct, TileRows, Tiles, WIDTH};
+use super::{FEW, ROWS, SIDE, SumRow, TileProduct, TileRows, Tiles, WIDTH};
 
 /// The processor has AMX with bytes and bfloat16, and the system lets this process use it.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Amx(());
 
-/// The calling thread's tiles; other threads have none of them.
-pub(in super::super) struct ConfiguredTiles(std::marker::PhantomData<*const ()>);
+/// The calling thread's tiles, for so many rows; other threads have none of them.
+pub(in super::super) struct ConfiguredTiles(usize, std::marker::PhantomData<*const ()>);
 
 /// What `ldtilecfg` reads.
 #[repr(C, align(64))]
@@ -25,8 +25,15 @@ struct TileConfiguration {
     rows: [u8; 16],
 }
 
+/// As [`FULL`], but that the tiles of sums and operands that [`one_by_four`] takes are lower.
+static LOWER: TileConfiguration = TileConfiguration {
+    rows: [8, 8, 8, 8, 8, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0],
+    ..FULL
+};
+const _: () = assert!(FEW == 8 && SIDE == 16);
+
 /// Eight tiles of full size.
-static FULL: TileConfiguration = TileConfiguration {
+const FULL: TileConfiguration = TileConfiguration {
     palette: 1,
     start: 0,
     reserved: [0; 14],
@@ -54,23 +61,32 @@ impl Tiles for Amx {
     type Configured = ConfiguredTiles;
 
     #[inline(always)]
-    fn configure(self) -> ConfiguredTiles {
+    fn configure(self, rows: usize) -> ConfiguredTiles {
+        static WHOLE: TileConfiguration = FULL;
+        let (configuration, most) = match rows <= FEW {
+            true => (&raw const LOWER, FEW),
+            false => (&raw const WHOLE, ROWS),
+        };
         // SAFETY: the token proves the instruction, which reads the configuration alone.
         unsafe {
-            asm!("ldtilecfg [{}]", in(reg) &raw const FULL, options(nostack, readonly, preserves_flags));
+            asm!("ldtilecfg [{}]", in(reg) configuration, options(nostack, readonly, preserves_flags));
         }
-        ConfiguredTiles(std::marker::PhantomData)
+        ConfiguredTiles(most, std::marker::PhantomData)
     }
 
     #[inline(never)]
     fn multiply(
         self,
-        _: &ConfiguredTiles,
+        configured: &ConfiguredTiles,
         product: TileProduct,
         rows: TileRows<'_>,
         sums: &mut [SumRow],
     ) {
         rows.check(product, sums);
+        assert!(
+            rows.rows <= configured.0,
+            "more rows than tiles were configured for"
+        );
         let sums = sums.as_mut_ptr();
         // SAFETY: checked above: tiles and sums are as long as these products read and write them. The token proves the
         // instructions, and the calling thread's tiles are configured.

@@ -34,7 +34,7 @@ impl<const KNOWN: usize> Text<'_, KNOWN> {
         scratch
             .try_reserve(shape.head_width, self.len)
             .expect("memory for the text");
-        let configured = tiles.configure();
+        let configured = tiles.configure(ROWS);
         let multiply = |rows: TileRows<'_>, sums: &mut [SumRow]| {
             tiles.multiply(&configured, TileProduct::Halves, rows, sums);
         };

@@ -19,7 +19,7 @@ fn bits(values: &[f32]) -> Vec<u32> {
 /// One product of tiles, by the unit of `isa`.
 fn multiply(isa: Isa, product: TileProduct, rows: TileRows<'_>, sums: &mut [SumRow]) {
     let done = with_tiles!(isa, _s, tiles => {
-        tiles.multiply(&tiles.configure(), product, rows, sums);
+        tiles.multiply(&tiles.configure(rows.rows), product, rows, sums);
     });
     assert!(done.is_some());
 }
@@ -65,7 +65,7 @@ fn the_processors_tiles_give_the_bits_of_plain_ones() {
                     false => std::array::from_fn(|_| next().cast_signed()),
                 })
                 .collect();
-            for rows in [1, 16, 17, 32] {
+            for rows in [1, 8, 9, 16, 17, 32] {
                 for adds in [false, true] {
                     let operands = TileRows {
                         left: &left,
@@ -79,7 +79,7 @@ fn the_processors_tiles_give_the_bits_of_plain_ones() {
                         ahead: (right.as_ptr(), 3),
                     };
                     let mut want = before.clone();
-                    PlainTiles.multiply(&(), product, operands, &mut want);
+                    PlainTiles.multiply(&rows, product, operands, &mut want);
                     for isa in tile_sets() {
                         let mut got = before.clone();
                         multiply(isa, product, operands, &mut got);
