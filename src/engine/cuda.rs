@@ -17,7 +17,7 @@ use embedctl_native::PlainNetwork;
 pub(super) use self::cards::{Cards, check, is_here};
 use self::checked::CheckedRows;
 use self::in_bf16::Bf16Encoders;
-use self::worker::{CardPooling, CudaWorker, rows_of};
+use self::worker::{CardPooling, CudaWorker, OpenWorker, rows_of};
 use crate::batch::Batch;
 use crate::engine::native::refuse_unseen;
 use crate::engine::{
@@ -394,7 +394,10 @@ impl Engine for CudaEngine {
             .get(card)
             .ok_or_else(|| Error::internal("an engine without a card"))?;
         let mut worker = CudaWorker::new(encoder, self.pooling.clone())?;
-        worker.in_bf16 = self.in_bf16.clone().map(|encoders| (encoders, card));
+        worker.in_bf16 = self.in_bf16.clone().map(|encoders| -> OpenWorker {
+            let pooling = self.pooling.clone();
+            Box::new(move || Ok(Box::new(encoders.worker(card, pooling.clone())?)))
+        });
         Ok(Box::new(worker))
     }
 }

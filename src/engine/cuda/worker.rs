@@ -1,13 +1,11 @@
 //! A worker on a card: a batch goes there, and states, pooled rows or weights of terms come back.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use embedctl_common::vectors::Numbers;
 use embedctl_cuda::{CardWorker, Encoder, Pooling, PoolingMode as Mode};
 use embedctl_native::Rows;
 
-use super::in_bf16::Bf16Encoders;
 use crate::batch::Batch;
 use crate::engine::{Output, Worker};
 use crate::error::Result;
@@ -51,10 +49,13 @@ pub(super) fn rows_of(batch: &Batch) -> Rows<'_> {
     }
 }
 
+/// Opens a worker.
+pub(super) type OpenWorker = Box<dyn Fn() -> Result<Box<dyn Worker>> + Send>;
+
 /// Runs batches on one card.
 pub(super) struct CudaWorker {
-    /// What computes the rows that overflow, and this worker's card.
-    pub(super) in_bf16: Option<(Arc<Bf16Encoders>, usize)>,
+    /// Opens the one on this card that computes the rows that overflow.
+    pub(super) in_bf16: Option<OpenWorker>,
     worker: CardWorker,
     width: usize,
     terms: Option<usize>,
@@ -79,12 +80,7 @@ impl CudaWorker {
 
 impl Worker for CudaWorker {
     fn in_bf16(&self) -> Result<Option<Box<dyn Worker>>> {
-        let Some((encoders, card)) = &self.in_bf16 else {
-            return Ok(None);
-        };
-        Ok(Some(Box::new(
-            encoders.worker(*card, self.pooling.clone())?,
-        )))
+        self.in_bf16.as_ref().map(|open| open()).transpose()
     }
 
     fn run(&mut self, batch: &Batch) -> Result<Output<'_>> {
