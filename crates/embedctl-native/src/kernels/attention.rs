@@ -19,7 +19,8 @@ use self::softmax::{Heavy, KeyWeights, SHORT, exponentiate, mask, take_heavy};
 use super::amx;
 use super::isa::{Isa, with, with_floats, with_tiles};
 use super::math::tanh;
-use super::operand::{part, round16};
+use super::operand::round16;
+use super::rounding::part;
 use super::simd::Simd;
 use super::tile::{
     Block, Dot, Floats, MOST_ROWS, MOST_WIDTH, Next, Pairs, Raw, TileSums, multiply, split,

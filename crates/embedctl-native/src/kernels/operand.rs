@@ -7,7 +7,7 @@ use super::isa::with_floats;
 use super::lines::{CacheLines, dwords};
 use super::matrix::{Matrix, OperandForm};
 use super::preparation::Range;
-use super::rounding::{halves, i16_block, step16};
+use super::rounding::{IntegerStep, halves, i16_block, part, step16};
 use super::simd::{MOST_LANES, Simd};
 use super::tile::Block;
 use super::tile_layout::{MOST_BYTE, TileNumbers, near_line, put_row, spread_triples};
@@ -256,35 +256,9 @@ fn add_squares<S: Simd>(s: S, squares: &mut [S::F; 2], values: [S::F; 2]) {
     }
 }
 
-/// How numbers become integers.
-#[derive(Clone, Copy)]
-pub(super) struct IntegerStep {
-    /// The factor before rounding.
-    pub(super) factor: f32,
-    /// The value of one step of the integers: NaN if one of the numbers is NaN or infinite.
-    pub(super) worth: f32,
-}
-
 /// The greatest magnitude of some numbers: as integers, magnitudes have the same order, with infinity and NaN above
 /// all others.
 pub(super) struct Top<S: Simd>([S::I; 2]);
-
-impl IntegerStep {
-    /// Numbers are rounded to multiples of `worth`; NaN or infinity is kept.
-    #[inline(always)]
-    pub(super) fn of(worth: f32) -> Self {
-        match worth.is_finite() {
-            true => Self {
-                factor: 1.0 / worth,
-                worth,
-            },
-            false => Self {
-                factor: 0.0,
-                worth: f32::NAN,
-            },
-        }
-    }
-}
 
 impl<S: Simd> Top<S> {
     #[inline(always)]
@@ -348,15 +322,6 @@ pub(super) fn round16<S: Simd>(s: S, x: &[f32], factor: S::F, out: &mut [i32]) {
         let low = s.to_int(s.mul(part(s, x, 0, 0.0), factor));
         let high = s.to_int(s.mul(part(s, x, S::LANES, 0.0), factor));
         s.store_part_i(out, s.pack16(low, high));
-    }
-}
-
-/// The vector at `from` of a row that may end before or within it; missing lanes are `rest`.
-#[inline(always)]
-pub(super) fn part<S: Simd>(s: S, row: &[f32], from: usize, rest: f32) -> S::F {
-    match row.get(from..from + S::LANES) {
-        Some(row) => s.load(row),
-        None => s.load_part(row.get(from..).unwrap_or(&[]), rest),
     }
 }
 

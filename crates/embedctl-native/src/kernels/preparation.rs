@@ -10,7 +10,7 @@
 //!   alone; all instruction sets share one mix.
 
 use super::lines::CacheLines;
-use super::operand::IntegerStep;
+use super::rounding::IntegerStep;
 use super::simd::{MOST_LANES, Simd};
 
 /// A change of the row's channels.

@@ -1,6 +1,7 @@
 //! Rounding of both sides of a product to the numbers of its arithmetic.
 
 use super::lines::{bytes_mut, halves_mut};
+use super::simd::Simd;
 use super::tile::RUN;
 use embedctl_common::Arithmetic;
 
@@ -99,4 +100,39 @@ pub(super) fn step16(top: f32, squares: impl Iterator<Item = f32>) -> f32 {
 
 fn squares(values: &[f32]) -> f32 {
     values.iter().map(|value| value * value).sum()
+}
+
+/// How numbers become integers.
+#[derive(Clone, Copy)]
+pub(super) struct IntegerStep {
+    /// The factor before rounding.
+    pub(super) factor: f32,
+    /// The value of one step of the integers: NaN if one of the numbers is NaN or infinite.
+    pub(super) worth: f32,
+}
+
+impl IntegerStep {
+    /// Numbers are rounded to multiples of `worth`; NaN or infinity is kept.
+    #[inline(always)]
+    pub(super) fn of(worth: f32) -> Self {
+        match worth.is_finite() {
+            true => Self {
+                factor: 1.0 / worth,
+                worth,
+            },
+            false => Self {
+                factor: 0.0,
+                worth: f32::NAN,
+            },
+        }
+    }
+}
+
+/// The vector at `from` of a row that may end before or within it; missing lanes are `rest`.
+#[inline(always)]
+pub(super) fn part<S: Simd>(s: S, row: &[f32], from: usize, rest: f32) -> S::F {
+    match row.get(from..from + S::LANES) {
+        Some(row) => s.load(row),
+        None => s.load_part(row.get(from..).unwrap_or(&[]), rest),
+    }
 }

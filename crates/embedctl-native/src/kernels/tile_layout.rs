@@ -9,9 +9,8 @@
 
 use super::amx::{SIDE, TILE, TileProduct};
 use super::lines::dwords;
-use super::operand::{IntegerStep, part};
 use super::preparation::Preparation;
-use super::rounding::{bfloat16, i16_block};
+use super::rounding::{IntegerStep, bfloat16, i16_block, part};
 use super::simd::Simd;
 use embedctl_common::Arithmetic;
 

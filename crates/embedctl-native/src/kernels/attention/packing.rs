@@ -4,7 +4,8 @@
 //! of a query, block by block, by as fine a step as keeps the block's sum within 32 bits. Keys that take most of a
 //! block's weight are left out of it and summed in single precision.
 
-use super::super::operand::{IntegerStep, Top, part, round16};
+use super::super::operand::{Top, round16};
+use super::super::rounding::{IntegerStep, part};
 use super::super::simd::{MOST_LANES, Simd};
 use super::super::tile::Dot;
 use super::softmax::KeyWeights;
