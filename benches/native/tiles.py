@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""The precisions of the native engine on AMX's tiles, beside AVX-512 and, where it is installed, OpenVINO.
+"""The precisions of the native engine on AMX's tiles, beside AVX-512 and, where they are installed, OpenVINO and torch.
 
     benches/corpus/make.sh
-    pip install numpy openvino tokenizers    # for OpenVINO's rows alone
+    pip install numpy openvino tokenizers torch transformers    # for the rows of OpenVINO and torch alone
     python3 benches/native/tiles.py [--embedctl target/release/embedctl] [--rounds 5] [FILE:ROWS...]
 
 Settings take turns, so that all of them meet a neighbour who uses the core's tile unit: each runs once a round, on two threads.
 embedctl's rate is that of its engine, without reading, measuring cosines and writing (`infer_seconds` of `--stats`); OpenVINO's has
-its tokenization and pooling, of texts sorted by length in the best of three sizes of batches, on a stream for each core. Prints the
-median and the best of all rounds, and the median of what tiles gain over AVX-512 in the same round.
+its tokenization and pooling, of texts sorted by length in the best of three sizes of batches, on a stream for each core. So have
+torch's, in bfloat16 and compiled. Prints the median and the best of all rounds, and the median of what tiles gain over AVX-512 in the
+same round.
 """
 import argparse
 import json
@@ -48,6 +49,24 @@ class Native:
         return len(texts) * THREADS / found["stages"]["infer_seconds"]
 
 
+def batches_of(texts, size):
+    """Ids and masks of batches of texts of nearly one length."""
+    import numpy
+    import tokenizers
+
+    tokenizer = tokenizers.Tokenizer.from_file(str(MODEL / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(TOKENS)
+    rows = sorted((encoding.ids for encoding in tokenizer.encode_batch(texts)), key=len)
+    for start in range(0, len(rows), size):
+        batch = rows[start:start + size]
+        ids = numpy.zeros((len(batch), len(batch[-1])), dtype=numpy.int64)
+        mask = numpy.zeros_like(ids)
+        for row, own in enumerate(batch):
+            ids[row, :len(own)], mask[row, :len(own)] = own, 1
+        yield ids, mask
+
+
 class OpenVino:
     def __init__(self, precision, batch):
         import openvino
@@ -62,11 +81,7 @@ class OpenVino:
     def rate(self, texts):
         import numpy
         import openvino
-        import tokenizers
 
-        tokenizer = tokenizers.Tokenizer.from_file(str(MODEL / "tokenizer.json"))
-        tokenizer.no_padding()
-        tokenizer.enable_truncation(TOKENS)
         queue, found = openvino.AsyncInferQueue(self.compiled, THREADS), []
 
         def pooled(request, mask):
@@ -76,19 +91,43 @@ class OpenVino:
 
         queue.set_callback(pooled)
         began = time.monotonic()
-        rows = sorted((encoding.ids for encoding in tokenizer.encode_batch(texts)), key=len)
-        for start in range(0, len(rows), self.batch):
-            batch = rows[start:start + self.batch]
-            ids = numpy.zeros((len(batch), len(batch[-1])), dtype=numpy.int64)
-            mask = numpy.zeros_like(ids)
-            for row, own in enumerate(batch):
-                ids[row, :len(own)], mask[row, :len(own)] = own, 1
+        for ids, mask in batches_of(texts, self.batch):
             known = {"input_ids": ids, "attention_mask": mask, "token_type_ids": numpy.zeros_like(ids)}
             queue.start_async({name: known[name] for name in self.inputs}, mask)
         queue.wait_all()
         took = time.monotonic() - began
         assert sum(map(len, found)) == len(texts)
         return len(texts) / took
+
+
+class Torch:
+    def __init__(self, batch):
+        import torch
+        import transformers
+
+        torch.set_num_threads(THREADS)
+        self.name, self.batch, self.warm = f"torch {torch.__version__.split('+')[0]}, bf16, compiled", batch, False
+        self.network = torch.compile(transformers.AutoModel.from_pretrained(MODEL, dtype=torch.bfloat16).eval(), dynamic=True)
+
+    def run(self, texts):
+        import torch
+
+        count = 0
+        with torch.inference_mode():
+            for ids, mask in batches_of(texts, self.batch):
+                ids, mask = torch.from_numpy(ids), torch.from_numpy(mask)
+                states = self.network(input_ids=ids, attention_mask=mask).last_hidden_state.float()
+                sums = (states * mask[:, :, None]).sum(1)
+                count += len(torch.nn.functional.normalize(sums))
+        assert count == len(texts)
+
+    def rate(self, texts):
+        if not self.warm:
+            self.run(texts[:4 * self.batch])
+            self.warm = True
+        began = time.monotonic()
+        self.run(texts)
+        return len(texts) / (time.monotonic() - began)
 
 
 def main():
@@ -104,6 +143,10 @@ def main():
             settings += [OpenVino(precision, batch) for precision in ("bf16", "f32") for batch in (8, 16, 32)]
         except ImportError as missing:
             print(f"without OpenVINO: {missing}", file=sys.stderr)
+        try:
+            settings += [Torch(batch) for batch in (16, 32)]
+        except ImportError as missing:
+            print(f"without torch: {missing}", file=sys.stderr)
         for file in asked.files:
             path, _, rows = file.rpartition(":")
             texts = texts_of(Path(path), int(rows))
