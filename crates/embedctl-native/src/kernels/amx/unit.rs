@@ -236,7 +236,7 @@ unsafe fn two_by_two(product: TileProduct, rows: TileRows<'_>, sums: *mut SumRow
             TileProduct::Bytes => block!("1024", "2048", loaded!("tdpbusd", "", "", " + 1024")),
             TileProduct::Halves => block!("1024", "2048", loaded!("tdpbf16ps", "", "", " + 1024")),
             TileProduct::UpperBytes => {
-                block!("2048", "4096", loaded!("tdpbssd", "", "", " + 1024"))
+                block!("2048", "4096", loaded!("tdpbssd", "", "", " + 1024"));
             }
             TileProduct::CrossBytes => block!(
                 "2048",
@@ -251,7 +251,7 @@ unsafe fn two_by_two(product: TileProduct, rows: TileRows<'_>, sums: *mut SumRow
                 loaded!("tdpbuud", " + 1024", " + 2048", " + 3072")
             ),
             TileProduct::FirstBytes => {
-                block!("3072", "6144", loaded!("tdpbssd", "", "", " + 1024"))
+                block!("3072", "6144", loaded!("tdpbssd", "", "", " + 1024"));
             }
             TileProduct::SecondBytes => block!(
                 "3072",
@@ -331,7 +331,7 @@ unsafe fn one_by_four(product: TileProduct, rows: TileRows<'_>, sums: *mut SumRo
             TileProduct::Bytes => block!("1024", "2048", loaded!("tdpbusd", "", "", " + 1024")),
             TileProduct::Halves => block!("1024", "2048", loaded!("tdpbf16ps", "", "", " + 1024")),
             TileProduct::UpperBytes => {
-                block!("2048", "4096", loaded!("tdpbssd", "", "", " + 1024"))
+                block!("2048", "4096", loaded!("tdpbssd", "", "", " + 1024"));
             }
             TileProduct::CrossBytes => block!(
                 "2048",
@@ -352,7 +352,7 @@ unsafe fn one_by_four(product: TileProduct, rows: TileRows<'_>, sums: *mut SumRo
                 loaded!("tdpbuud", " + 1024", " + 2048", " + 3072")
             ),
             TileProduct::FirstBytes => {
-                block!("3072", "6144", loaded!("tdpbssd", "", "", " + 1024"))
+                block!("3072", "6144", loaded!("tdpbssd", "", "", " + 1024"));
             }
             TileProduct::SecondBytes => block!(
                 "3072",
