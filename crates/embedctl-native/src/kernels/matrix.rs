@@ -217,7 +217,7 @@ impl Matrix {
                         quantized[number * LINE..][..LINE].copy_from_slice(line);
                     };
                     match tiles {
-                        Some(_) if numbers == Some(TileNumbers::ByteTriples) => {
+                        Some(layout) if layout.numbers == TileNumbers::ByteTriples => {
                             let step = Range::of(s, &row).step(s, MOST_BYTE);
                             spread_triples(s, &row, step, put);
                             (step.worth, 0.0)
@@ -434,11 +434,6 @@ impl Matrix {
             inputs, numbers, ..
         } = self.form;
         numbers.map(|numbers| TileLayout::of(numbers, inputs))
-    }
-
-    /// The numbers of its tiles, where it has any.
-    pub(super) fn tile_numbers(&self) -> Option<TileNumbers> {
-        self.form.numbers
     }
 
     pub(super) fn data(&self) -> &[i32] {

@@ -10,7 +10,7 @@ use super::preparation::Range;
 use super::rounding::{IntegerStep, halves, i16_block, part, step16};
 use super::simd::{MOST_LANES, Simd};
 use super::tile::Block;
-use super::tile_layout::{MOST_BYTE, TileNumbers, near_line, put_row, spread_triples};
+use super::tile_layout::{Line, MOST_BYTE, TileNumbers, spread_halves, spread_triples};
 use embedctl_common::Arithmetic;
 
 /// Memory for converted rows. Kept and refilled: it grows to the largest size asked for and then allocates no more.
@@ -129,7 +129,6 @@ impl Operand {
         let (inputs, steps) = (matrix.inputs(), matrix.operand_steps());
         let refused = "memory for the rows";
         let tiles = matrix.tiles();
-        let numbers = matrix.tile_numbers();
         // A tile's rows are there even where the operand has fewer.
         let held = match tiles {
             Some(_) => rows.next_multiple_of(amx::SIDE),
@@ -144,54 +143,45 @@ impl Operand {
         with_floats!(matrix.isa(), s => {
             for row in 0..rows {
                 let x = &x[row * stride..][..inputs];
-                if numbers == Some(TileNumbers::ByteTriples) {
-                    let preparation = matrix.preparation().expect("rotated rows");
-                    let prepared = &mut self.prepared.floats_mut()[..inputs];
-                    let range = preparation.apply(s, x, prepared);
-                    let step = range.step(s, MOST_BYTE);
-                    self.scale[row] = step.worth;
-                    let tile = amx::SIDE * steps;
-                    let own = &mut self.data.dwords_mut()[row / amx::SIDE * tile..][..tile];
-                    let own = &mut own[row % amx::SIDE * amx::SIDE..];
-                    spread_triples(s, prepared, step, #[inline(always)] |number, line| {
-                        own[number * amx::TILE..][..amx::SIDE].copy_from_slice(line);
-                    });
-                    continue;
-                }
-                if numbers == Some(TileNumbers::Halves) {
-                    (self.scale[row], self.base[row]) = (1.0, 0.0);
-                    let tile = amx::SIDE * steps;
-                    let own = &mut self.data.dwords_mut()[row / amx::SIDE * tile..][..tile];
-                    let own = &mut own[row % amx::SIDE * amx::SIDE..];
-                    for (number, floats) in x.chunks(2 * amx::SIDE).enumerate() {
-                        let line = near_line(floats);
-                        own[number * amx::TILE..][..amx::SIDE].copy_from_slice(&line);
-                    }
-                    continue;
-                }
                 let out = match tiles {
                     Some(_) => &mut self.rounded.dwords_mut()[..plain],
                     None => &mut self.data.dwords_mut()[row * steps..][..steps],
                 };
+                let prepared = &mut self.prepared.floats_mut()[..inputs];
                 (self.scale[row], self.base[row]) = match (matrix.arithmetic(), matrix.preparation()) {
-                    (Arithmetic::Fp32, _) if tiles.is_some() => (1.0, 0.0),
-                    (Arithmetic::Fp32, _) => floats(x, out),
+                    (Arithmetic::Fp32, Some(preparation)) => {
+                        (preparation.apply(s, x, prepared).step(s, MOST_BYTE).worth, 0.0)
+                    }
+                    (Arithmetic::Fp32 | Arithmetic::Bf16, None) if tiles.is_some() => (1.0, 0.0),
+                    (Arithmetic::Fp32, None) => floats(x, out),
                     (Arithmetic::Bf16, _) => halves(x, out),
                     (Arithmetic::Int16, _) => pairs(s, x, out),
                     (Arithmetic::Int8, None) => quads(s, x, Range::of(s, x), out),
                     (Arithmetic::Int8, Some(preparation)) => {
-                        let prepared = &mut self.prepared.floats_mut()[..inputs];
                         let range = preparation.apply(s, x, prepared);
                         quads(s, prepared, range, out)
                     }
                 };
-                if let Some(layout) = tiles {
-                    let row_dwords = match matrix.arithmetic() {
-                        Arithmetic::Fp32 => dwords(x),
-                        _ => &self.rounded.dwords()[..plain],
-                    };
-                    let tile = amx::SIDE * steps;
-                    put_row(layout, row, row_dwords, self.data.dwords_mut(), tile);
+                let Some(layout) = tiles else {
+                    continue;
+                };
+                let own = &mut self.data.dwords_mut()[row / amx::SIDE * amx::SIDE * steps..];
+                let own = &mut own[row % amx::SIDE * amx::SIDE..];
+                let rounded = &self.rounded.dwords()[..plain];
+                match layout.numbers {
+                    TileNumbers::ByteTriples => {
+                        let step = IntegerStep::of(self.scale[row]);
+                        spread_triples(s, prepared, step, #[inline(always)] |n, line| put(own, n, line));
+                    }
+                    TileNumbers::Halves => {
+                        spread_halves(x, #[inline(always)] |n, line| put(own, n, line));
+                    }
+                    TileNumbers::FloatsByHalves => {
+                        layout.spread(dwords(x), #[inline(always)] |n, line| put(own, n, line));
+                    }
+                    TileNumbers::Bytes | TileNumbers::Integers => {
+                        layout.spread(rounded, #[inline(always)] |n, line| put(own, n, line));
+                    }
                 }
             }
         });
@@ -204,6 +194,12 @@ impl Operand {
             base: &self.base[..rows],
         }
     }
+}
+
+/// Writes line `number` of a row, whose first one begins `tiles`.
+#[inline(always)]
+fn put(tiles: &mut [i32], number: usize, line: &Line) {
+    tiles[number * amx::TILE..][..amx::SIDE].copy_from_slice(line);
 }
 
 fn check(matrix: &Matrix, x: &[f32], stride: usize, rows: usize) {
@@ -293,17 +289,7 @@ impl<S: Simd> Top<S> {
     /// The step by which the greatest magnitude becomes `most`.
     #[inline(always)]
     pub(super) fn step(&self, s: S, most: f32) -> IntegerStep {
-        let top = self.value(s);
-        match top.is_finite() {
-            true => IntegerStep {
-                factor: most / top.max(1e-30),
-                worth: top.max(1e-30) / most,
-            },
-            false => IntegerStep {
-                factor: 0.0,
-                worth: f32::NAN,
-            },
-        }
+        IntegerStep::reaching(self.value(s), most)
     }
 }
 

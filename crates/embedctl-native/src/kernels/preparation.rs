@@ -323,7 +323,7 @@ impl<S: Simd> Range<S> {
     #[inline(always)]
     pub(super) fn step(&self, s: S, most: f32) -> IntegerStep {
         let (low, high, nan) = self.ends(s);
-        IntegerStep::of((high.max(-low) / most).max(1e-30) + nan)
+        IntegerStep::reaching(high.max(-low) + nan, most)
     }
 
     /// Least and greatest value, and 0, or NaN if a value is NaN or infinite.

@@ -112,6 +112,21 @@ pub(super) struct IntegerStep {
 }
 
 impl IntegerStep {
+    /// The step by which the greatest magnitude `top` becomes `most`.
+    #[inline(always)]
+    pub(super) fn reaching(top: f32, most: f32) -> Self {
+        match top.is_finite() {
+            true => Self {
+                factor: most / top.max(1e-30),
+                worth: top.max(1e-30) / most,
+            },
+            false => Self {
+                factor: 0.0,
+                worth: f32::NAN,
+            },
+        }
+    }
+
     /// Numbers are rounded to multiples of `worth`; NaN or infinity is kept.
     #[inline(always)]
     pub(super) fn of(worth: f32) -> Self {

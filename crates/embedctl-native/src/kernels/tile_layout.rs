@@ -52,7 +52,7 @@ impl TileNumbers {
 /// The tiles of a row of so many inputs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TileLayout {
-    numbers: TileNumbers,
+    pub(super) numbers: TileNumbers,
     /// Of each plane.
     pub(super) groups: usize,
     /// Groups of a block of 16-bit integers, whose sums fit 32 bits; a block's last group is filled up with zeros.
@@ -161,22 +161,12 @@ pub(super) fn place_in_panel(steps: usize, step: usize, column: usize) -> usize 
     half * steps * 2 * SIDE + (step / SIDE * 2 + tile) * TILE + step % SIDE * SIDE + column % SIDE
 }
 
-/// Writes the lines of row `row` to an operand's tiles, `tile` dwords for each sixteen rows.
+/// Rounds a row to bfloat16, and spreads it over its lines; `put` takes each line's number and dwords.
 #[inline(always)]
-pub(super) fn put_row(
-    layout: TileLayout,
-    row: usize,
-    dwords: &[i32],
-    tiles: &mut [i32],
-    tile: usize,
-) {
-    let own = &mut tiles[row / SIDE * tile..][..tile];
-    let own = &mut own[row % SIDE * SIDE..];
-    layout.spread(
-        dwords,
-        #[inline(always)]
-        |number, line| own[number * TILE..][..SIDE].copy_from_slice(line),
-    );
+pub(super) fn spread_halves(row: &[f32], mut put: impl FnMut(usize, &Line)) {
+    for (number, floats) in row.chunks(2 * SIDE).enumerate() {
+        put(number, &near_line(floats));
+    }
 }
 
 /// Rounds a row to three bytes a number, by a step that makes the greatest magnitude 127, and spreads it over its lines; `put`

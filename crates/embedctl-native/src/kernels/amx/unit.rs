@@ -2,7 +2,8 @@
 //!
 //! A product of all groups is one block of assembly: the compiler knows of no registers that keep their content from one
 //! block to the next. Two tiles of rows take two tiles of columns at a time, which needs as many loads as products; one
-//! tile of rows takes four. The tiles of a half of a panel lie one behind the other, so that the processor foresees them. Sums are made in the same order in both.
+//! tile of rows takes four. Sums are made in the same order in both. The tiles of a half of a panel lie one behind the other,
+//! so that the processor foresees them.
 
 use std::arch::asm;
 
@@ -25,21 +26,22 @@ struct TileConfiguration {
     rows: [u8; 16],
 }
 
-/// As [`FULL`], but that the tiles of sums and operands that [`one_by_four`] takes are lower.
-static LOWER: TileConfiguration = TileConfiguration {
-    rows: [8, 8, 8, 8, 8, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0],
-    ..FULL
-};
-const _: () = assert!(FEW == 8 && SIDE == 16);
+impl TileConfiguration {
+    /// Eight tiles, of which those of sums and operands that [`one_by_four`] takes have so many rows.
+    const fn of(rows: usize) -> Self {
+        let low = rows as u8;
+        Self {
+            palette: 1,
+            start: 0,
+            reserved: [0; 14],
+            row_bytes: [64, 64, 64, 64, 64, 64, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0],
+            rows: [low, low, low, low, low, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0],
+        }
+    }
+}
 
-/// Eight tiles of full size.
-const FULL: TileConfiguration = TileConfiguration {
-    palette: 1,
-    start: 0,
-    reserved: [0; 14],
-    row_bytes: [64, 64, 64, 64, 64, 64, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0],
-    rows: [16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0],
-};
+static FULL: TileConfiguration = TileConfiguration::of(SIDE);
+static LOWER: TileConfiguration = TileConfiguration::of(FEW);
 
 impl Drop for ConfiguredTiles {
     fn drop(&mut self) {
@@ -62,10 +64,9 @@ impl Tiles for Amx {
 
     #[inline(always)]
     fn configure(self, rows: usize) -> ConfiguredTiles {
-        static WHOLE: TileConfiguration = FULL;
         let (configuration, most) = match rows <= FEW {
             true => (&raw const LOWER, FEW),
-            false => (&raw const WHOLE, ROWS),
+            false => (&raw const FULL, ROWS),
         };
         // SAFETY: the token proves the instruction, which reads the configuration alone.
         unsafe {
@@ -143,6 +144,41 @@ macro_rules! product {
             out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
             options(nostack),
         )
+    };
+}
+
+/// The block of a product: the bytes from group to group of the operand and of the panel, and for each product of tiles its
+/// instruction and the places of its planes, that of the panel in two tiles. `floats` are those of
+/// [`TileProduct::FloatsByHalves`].
+macro_rules! of_product {
+    ($product:ident, $block:ident, $loaded:ident, [$($floats:expr),*]) => {
+        match $product {
+            TileProduct::Bytes => $block!("1024", "2048", $loaded!("tdpbusd", "", "", " + 1024")),
+            TileProduct::Halves => $block!("1024", "2048", $loaded!("tdpbf16ps", "", "", " + 1024")),
+            TileProduct::FloatsByHalves => $block!("3072", "2048", $($floats),*),
+            TileProduct::UpperBytes => $block!("2048", "4096", $loaded!("tdpbssd", "", "", " + 1024")),
+            TileProduct::CrossBytes => $block!(
+                "2048", "4096",
+                $loaded!("tdpbusd", " + 1024", "", " + 1024"),
+                $loaded!("tdpbsud", "", " + 2048", " + 3072")
+            ),
+            TileProduct::LowerBytes => $block!(
+                "2048", "4096",
+                $loaded!("tdpbuud", " + 1024", " + 2048", " + 3072")
+            ),
+            TileProduct::FirstBytes => $block!("3072", "6144", $loaded!("tdpbssd", "", "", " + 1024")),
+            TileProduct::SecondBytes => $block!(
+                "3072", "6144",
+                $loaded!("tdpbssd", "", " + 2048", " + 3072"),
+                $loaded!("tdpbssd", " + 1024", "", " + 1024")
+            ),
+            TileProduct::ThirdBytes => $block!(
+                "3072", "6144",
+                $loaded!("tdpbssd", "", " + 4096", " + 5120"),
+                $loaded!("tdpbssd", " + 1024", " + 2048", " + 3072"),
+                $loaded!("tdpbssd", " + 2048", "", " + 1024")
+            ),
+        }
     };
 }
 
@@ -232,41 +268,7 @@ unsafe fn two_by_two(product: TileProduct, rows: TileRows<'_>, sums: *mut SumRow
     // SAFETY: the caller vouches for the memory and the instructions; the assembly changes the sums, the tiles and the
     // registers that it names.
     unsafe {
-        match product {
-            TileProduct::Bytes => block!("1024", "2048", loaded!("tdpbusd", "", "", " + 1024")),
-            TileProduct::Halves => block!("1024", "2048", loaded!("tdpbf16ps", "", "", " + 1024")),
-            TileProduct::UpperBytes => {
-                block!("2048", "4096", loaded!("tdpbssd", "", "", " + 1024"));
-            }
-            TileProduct::CrossBytes => block!(
-                "2048",
-                "4096",
-                loaded!("tdpbusd", " + 1024", "", " + 1024"),
-                loaded!("tdpbsud", "", " + 2048", " + 3072")
-            ),
-            TileProduct::FloatsByHalves => block!("3072", "2048", floats_by_halves!()),
-            TileProduct::LowerBytes => block!(
-                "2048",
-                "4096",
-                loaded!("tdpbuud", " + 1024", " + 2048", " + 3072")
-            ),
-            TileProduct::FirstBytes => {
-                block!("3072", "6144", loaded!("tdpbssd", "", "", " + 1024"));
-            }
-            TileProduct::SecondBytes => block!(
-                "3072",
-                "6144",
-                loaded!("tdpbssd", "", " + 2048", " + 3072"),
-                loaded!("tdpbssd", " + 1024", "", " + 1024")
-            ),
-            TileProduct::ThirdBytes => block!(
-                "3072",
-                "6144",
-                loaded!("tdpbssd", "", " + 4096", " + 5120"),
-                loaded!("tdpbssd", " + 1024", " + 2048", " + 3072"),
-                loaded!("tdpbssd", " + 2048", "", " + 1024")
-            ),
-        }
+        of_product!(product, block, loaded, [floats_by_halves!()]);
     }
 }
 
@@ -327,46 +329,15 @@ unsafe fn one_by_four(product: TileProduct, rows: TileRows<'_>, sums: *mut SumRo
     }
     // SAFETY: as in `two_by_two`.
     unsafe {
-        match product {
-            TileProduct::Bytes => block!("1024", "2048", loaded!("tdpbusd", "", "", " + 1024")),
-            TileProduct::Halves => block!("1024", "2048", loaded!("tdpbf16ps", "", "", " + 1024")),
-            TileProduct::UpperBytes => {
-                block!("2048", "4096", loaded!("tdpbssd", "", "", " + 1024"));
-            }
-            TileProduct::CrossBytes => block!(
-                "2048",
-                "4096",
-                loaded!("tdpbusd", " + 1024", "", " + 1024"),
-                loaded!("tdpbsud", "", " + 2048", " + 3072")
-            ),
-            TileProduct::FloatsByHalves => block!(
-                "3072",
-                "2048",
+        of_product!(
+            product,
+            block,
+            loaded,
+            [
                 loaded!("tdpbf16ps", " + 2048", "", " + 1024"),
                 loaded!("tdpbf16ps", " + 1024", "", " + 1024"),
                 loaded!("tdpbf16ps", "", "", " + 1024")
-            ),
-            TileProduct::LowerBytes => block!(
-                "2048",
-                "4096",
-                loaded!("tdpbuud", " + 1024", " + 2048", " + 3072")
-            ),
-            TileProduct::FirstBytes => {
-                block!("3072", "6144", loaded!("tdpbssd", "", "", " + 1024"));
-            }
-            TileProduct::SecondBytes => block!(
-                "3072",
-                "6144",
-                loaded!("tdpbssd", "", " + 2048", " + 3072"),
-                loaded!("tdpbssd", " + 1024", "", " + 1024")
-            ),
-            TileProduct::ThirdBytes => block!(
-                "3072",
-                "6144",
-                loaded!("tdpbssd", "", " + 4096", " + 5120"),
-                loaded!("tdpbssd", " + 1024", " + 2048", " + 3072"),
-                loaded!("tdpbssd", " + 2048", "", " + 1024")
-            ),
-        }
+            ]
+        );
     }
 }

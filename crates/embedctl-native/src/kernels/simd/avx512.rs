@@ -57,6 +57,13 @@ unsafe fn dpbf16ps(mut acc: __m512i, a: __m512i, b: __m512i) -> __m512i {
     acc
 }
 
+/// The quads of four vectors that were packed together, which takes quarters of each in turn.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn packed_order() -> __m512i {
+    _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15)
+}
+
 /// Whether this processor multiplies pairs of bfloat16 faster than single precision. Both run in turn for some hundred
 /// microseconds, and the best times count: the speeds are a factor of two apart on either side.
 ///
@@ -182,16 +189,14 @@ impl Simd for Avx512 {
     fn pack8(self, [a, b, c, d]: [I; 4]) -> I {
         op!({
             let bytes = _mm512_packus_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
-            let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-            _mm512_permutexvar_epi32(order, bytes)
+            _mm512_permutexvar_epi32(packed_order(), bytes)
         })
     }
     #[inline(always)]
     fn pack_signed(self, [a, b, c, d]: [I; 4]) -> I {
         op!({
             let bytes = _mm512_packs_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
-            let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-            _mm512_permutexvar_epi32(order, bytes)
+            _mm512_permutexvar_epi32(packed_order(), bytes)
         })
     }
     #[inline(always)]
