@@ -16,6 +16,7 @@ pub mod cache;
 pub mod engine;
 #[cfg(feature = "serve")]
 pub mod serve;
+pub mod storage;
 
 pub use arrow;
 pub use embedctl_common::threads::{locked, usable_cores};
@@ -32,7 +33,6 @@ pub use embedctl_records::{position, record};
 pub use embedctl_rows as rows;
 pub use embedctl_rows::{batch, pool, tokenize};
 pub use embedctl_search::search;
-pub use embedctl_storage as storage;
 pub use engine::availability::info;
 pub use identity::provenance;
 pub use inspect::reference;

@@ -61,7 +61,7 @@ const MODULES: [&str; 5] = ["duckdb", "numpy", "pandas", "polars", "pyarrow"];
 /// Cargo in a clone, whose program is built already.
 const CARGO: &str = r#"#!/bin/sh
 case "$*" in
-    "run --bin embedctl --no-default-features --features cli,cloud -- "*) shift 7; exec embedctl "$@" ;;
+    "run --bin embedctl --no-default-features --features cli -- "*) shift 7; exec embedctl "$@" ;;
     "run -- "*) shift 2; exec embedctl "$@" ;;
     "test" | "install --path ." | "install embedctl") ;;
     *) echo "cargo $*: the README's test knows no such command" >&2; exit 1 ;;
@@ -414,15 +414,15 @@ fn the_first_minute_ends_with_the_tests() {
     let first = commands.next().unwrap().text;
     // Cargo's target folder may lie anywhere.
     assert!(
-        first.starts_with(
-            "cargo run --bin embedctl --no-default-features --features cli,cloud -- embed "
-        ) && !first.contains("target"),
+        first
+            .starts_with("cargo run --bin embedctl --no-default-features --features cli -- embed ")
+            && !first.contains("target"),
         "{first}"
     );
     let second = commands.next().unwrap().text;
     assert!(
         second.starts_with(
-            "cargo run --bin embedctl --no-default-features --features cli,cloud -- search quotes.parquet "
+            "cargo run --bin embedctl --no-default-features --features cli -- search quotes.parquet "
         ),
         "{second}"
     );

@@ -308,7 +308,7 @@ pub fn storage_with<'a>(
         value: value.to_owned(),
     };
     let options = settings.into_iter().map(option).collect();
-    Storage::new(hub, options, cancel).unwrap()
+    embedctl::storage::open(hub, options, cancel).unwrap()
 }
 
 /// A Python with moto; `None` where the test is to be skipped.

@@ -1,7 +1,7 @@
 //! An object that is replaced between two requests, by one of the same size: what is read is of one version, or the run
 //! fails, whatever the server gives by which versions can be told apart.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -110,11 +110,10 @@ fn versions() -> [Vec<u8>; 2] {
 /// Parts of it in a wild order, put together.
 fn in_parts(object: &Object) -> embedctl::Result<Vec<u8>> {
     const PART: usize = 64 << 10;
-    let file = object.random_access();
     let mut whole = vec![0; SIZE];
     for number in 0..SIZE / PART {
         let at = (number * 37 % (SIZE / PART)) * PART;
-        whole[at..at + PART].copy_from_slice(&file.read_at(at as u64, PART)?);
+        (object.bytes().read_at(at as u64, &mut whole[at..at + PART])).map_err(own)?;
     }
     Ok(whole)
 }
@@ -122,15 +121,18 @@ fn in_parts(object: &Object) -> embedctl::Result<Vec<u8>> {
 /// Two readers that begin in the middle.
 fn in_halves(object: &Object) -> embedctl::Result<Vec<u8>> {
     let mut whole = Vec::new();
-    let begun = object
-        .read_from(0)
-        .take(SIZE as u64 / 2)
-        .read_to_end(&mut whole);
-    let rest = begun.and_then(|_| object.read_from(SIZE as u64 / 2).read_to_end(&mut whole));
-    match rest {
-        Ok(_) => Ok(whole),
-        Err(error) => Err(error.downcast::<embedctl::Error>().unwrap()),
-    }
+    let half = SIZE as u64 / 2;
+    let mut read = |from| {
+        let mut rest = object.bytes().reader_from(from)?.take(half);
+        rest.read_to_end(&mut whole)
+    };
+    read(0).and_then(|_| read(half)).map_err(own)?;
+    Ok(whole)
+}
+
+/// The library's error behind one of reading.
+fn own(error: io::Error) -> embedctl::Error {
+    error.downcast().unwrap()
 }
 
 #[test]

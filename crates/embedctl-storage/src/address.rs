@@ -37,7 +37,8 @@ impl Scheme {
     }
 
     /// Whether it is a server of single files, which cannot be listed.
-    pub(super) fn is_web(self) -> bool {
+    #[must_use]
+    pub fn is_web(self) -> bool {
         matches!(self, Self::Http | Self::Https)
     }
 }
@@ -228,8 +229,8 @@ impl Address {
     }
 
     /// The folders before the first one that is a pattern, with their last slash.
-    #[cfg(any(feature = "cloud", test))]
-    pub(super) fn fixed_prefix(&self) -> &str {
+    #[must_use]
+    pub fn fixed_prefix(&self) -> &str {
         let fixed = self.key.split(['*', '?', '[', '{']).next().unwrap_or("");
         &fixed[..fixed.rfind('/').map_or(0, |slash| slash + 1)]
     }
@@ -245,7 +246,8 @@ impl Address {
     }
 
     /// The address as it is asked for, secrets and all.
-    pub(super) fn in_full(&self) -> String {
+    #[must_use]
+    pub fn in_full(&self) -> String {
         format!("{}://{}/{}", self.scheme.name(), self.bucket, self.key)
     }
 }

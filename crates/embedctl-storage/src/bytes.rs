@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::folder;
-use super::{Location, Object, ObjectFile, Seeking, Storage};
+use super::{Location, Seeking, Storage};
 use embedctl_common::error::{Error, ErrorKind, Place, Result, io_errors};
 use embedctl_common::small_file;
 use embedctl_common::threads::locked;
@@ -216,47 +216,6 @@ impl FileBytes {
             len,
             parts: Mutex::default(),
         }
-    }
-}
-
-impl From<Object> for Readable {
-    fn from(object: Object) -> Self {
-        Self {
-            name: object.address().to_string(),
-            bytes: Arc::new(object.random_access()),
-        }
-    }
-}
-
-/// The cause of every error is one of this library's, with a remedy.
-impl Bytes for ObjectFile {
-    fn len(&self) -> u64 {
-        self.size()
-    }
-
-    fn etag(&self) -> Option<&str> {
-        self.object().etag()
-    }
-
-    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
-        if into.len() as u64 > self.len().saturating_sub(offset) {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let bytes = Self::read_at(self, offset, into.len()).map_err(io::Error::other)?;
-        into.copy_from_slice(&bytes);
-        Ok(())
-    }
-
-    fn reader_from(&self, offset: u64) -> io::Result<Box<dyn Read + Send>> {
-        Ok(Box::new(self.object().read_from(offset)))
-    }
-
-    fn copied(&self) -> Option<&'static str> {
-        self.object().copied()
-    }
-
-    fn beside(&self, ending: &str) -> Result<Option<Readable>> {
-        Ok(self.object().beside(ending)?.map(Readable::from))
     }
 }
 

@@ -4,10 +4,6 @@ use std::fmt;
 use std::str::FromStr;
 
 use embedctl_common::error::Cause;
-#[cfg(feature = "cloud")]
-use embedctl_common::error::{Error, Result};
-#[cfg(feature = "cloud")]
-use embedctl_common::setting::STORAGE_OPTION;
 
 /// A setting for the object stores that know it.
 #[derive(Clone, PartialEq, Eq)]
@@ -42,31 +38,6 @@ impl FromStr for StorageOption {
     }
 }
 
-#[cfg(feature = "cloud")]
-impl StorageOption {
-    /// Whether some store knows it.
-    pub(super) fn check(&self) -> Result<()> {
-        use object_store::aws::AmazonS3ConfigKey;
-        use object_store::azure::AzureConfigKey;
-        use object_store::gcp::GoogleConfigKey;
-
-        let known = self.key.parse::<AmazonS3ConfigKey>().is_ok()
-            || self.key.parse::<AzureConfigKey>().is_ok()
-            || self.key.parse::<GoogleConfigKey>().is_ok();
-        if known {
-            return Ok(());
-        }
-        Err(Error::usage(format!(
-            "{STORAGE_OPTION} {}: no object store has a setting of that name",
-            self.key
-        ))
-        .with_remedy(
-            "settings bear the names of the stores' variables, such as aws_region, azure_storage_account_name, \
-             google_service_account",
-        ))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,17 +51,5 @@ mod tests {
         );
         assert!(!format!("{option:?}").contains("a=b"));
         assert!("region".parse::<StorageOption>().is_err());
-        #[cfg(feature = "cloud")]
-        {
-            assert!(embedctl_common::secrets::is_secret_key(&option.key) && option.check().is_ok());
-            let unknown: StorageOption = "colour=blue".parse().unwrap();
-            assert!(
-                unknown
-                    .check()
-                    .unwrap_err()
-                    .to_string()
-                    .contains("aws_region")
-            );
-        }
     }
 }

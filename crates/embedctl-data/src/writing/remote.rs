@@ -16,7 +16,7 @@ pub(super) struct Remote {
     storage: Storage,
     address: Address,
     force: bool,
-    writer: Option<ObjectWriter>,
+    writer: Option<Box<dyn ObjectWriter>>,
     sidecars: Vec<(Address, Vec<u8>)>,
 }
 

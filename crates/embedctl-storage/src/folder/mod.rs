@@ -20,9 +20,7 @@ use super::Readable;
 pub use local::LocalFolder;
 pub use objects::ObjectFolder;
 pub(crate) use own::sidecar;
-#[cfg(feature = "cloud")]
-pub(crate) use own::sidecar_key;
-pub use own::{OWN, own_address, own_folder};
+pub use own::{OWN, own_address, own_folder, sidecar_key};
 
 /// Bytes of a file that is read whole ([`SharedFolder::read`]), at most: the longest are lists of a part's texts.
 pub(crate) const LARGEST_READ: u64 = 1 << 30;

@@ -55,8 +55,8 @@ pub(crate) fn sidecar(path: &Path) -> Option<PathBuf> {
 }
 
 /// Where the sidecar under this key of a part may lie instead.
-#[cfg(feature = "cloud")]
-pub(crate) fn sidecar_key(key: &str) -> Option<String> {
+#[must_use]
+pub fn sidecar_key(key: &str) -> Option<String> {
     let (folder, name) = key.rsplit_once('/')?;
     is_sidecar(name).then(|| format!("{}{SIDECARS}/{name}", key_beside(folder)))
 }
@@ -197,7 +197,6 @@ mod tests {
         );
     }
 
-    #[cfg(feature = "cloud")]
     #[test]
     fn keys_lie_beside_the_prefix() {
         assert_eq!(key_beside("a/b/out"), "a/b/_out.embedctl/");

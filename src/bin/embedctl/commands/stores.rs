@@ -7,7 +7,7 @@ use embedctl::hub::HubSettings;
 use embedctl::input::{self, InputFormat, Source};
 use embedctl::output::{Calibration, Destination, RunFiles};
 use embedctl::pipeline::EmbedOptions;
-use embedctl::storage::{Address, Readable, Storage, StorageOption};
+use embedctl::storage::{self, Address, Readable, Storage, StorageOption};
 
 use crate::args::MessageArgs;
 use crate::failure::CommandFailure;
@@ -82,5 +82,5 @@ pub fn storage<'a>(
         };
     }
     let hub = HubSettings::from_environment(&super::hub_options(messages))?;
-    Ok(Some(Storage::new(hub, settings.to_vec(), cancel)?))
+    Ok(Some(storage::open(hub, settings.to_vec(), cancel)?))
 }

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Mutex;
 
-use super::address::Address;
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::threads::locked;
+use embedctl_storage::Address;
 
 /// A file without a name that holds all of an object, once it is made.
 #[derive(Debug, Default)]

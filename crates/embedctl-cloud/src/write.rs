@@ -9,15 +9,14 @@ use crossbeam_channel::{Receiver, bounded};
 use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
 
 use super::RETRIES;
-use super::WrittenObject;
-use super::address::Address;
 use super::failure::{Failure, was_cut, watched};
 use super::refusal::{Operation, exists, is_denied, is_missing, says_nothing};
-use super::store::{ObjectLocation, Storage};
+use super::store::{ObjectLocation, Stores};
 use super::version::bare;
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::remedies;
 use embedctl_common::setting::FORCE;
+use embedctl_storage::{Address, ObjectStores as _, ObjectWriter, WrittenObject};
 
 /// Bytes of a part. Stores want 5 MiB at least, some want all alike.
 const PART: usize = 16 << 20;
@@ -26,10 +25,10 @@ const PARTS_OF_A_SIZE: usize = 2_000;
 /// Parts on their way at a time.
 const IN_FLIGHT: usize = 3;
 
-/// An object that is being written. Dropped before [`ObjectWriter::finish`], it leaves nothing.
+/// An object that is being written.
 #[derive(Debug)]
-pub struct ObjectWriter {
-    storage: Storage,
+pub(super) struct Upload {
+    storage: Stores,
     address: Address,
     location: ObjectLocation,
     replace: bool,
@@ -39,13 +38,8 @@ pub struct ObjectWriter {
     in_flight: VecDeque<Receiver<Result<(), Failure>>>,
 }
 
-impl Storage {
-    /// Begins to write an object: fails at once where nothing could be written. Nothing stands under the name
-    /// before [`ObjectWriter::finish`].
-    ///
-    /// # Errors
-    /// If there is such an object and `replace` is not given, its place is read only, or the store refuses.
-    pub fn create(&self, address: &Address, replace: bool) -> Result<ObjectWriter> {
+impl Stores {
+    pub(super) fn create(&self, address: &Address, replace: bool) -> Result<Upload> {
         refuse_read_only(address)?;
         let location = self.location(address, None)?;
         let found = if replace {
@@ -59,7 +53,7 @@ impl Storage {
         let (store, path) = (location.store.clone(), location.path.clone());
         let begun = async move { store.put_multipart(&path).await };
         let upload = self.wait(address, Operation::Write, begun)?;
-        let writer = ObjectWriter {
+        let writer = Upload {
             storage: self.clone(),
             address: address.clone(),
             location,
@@ -78,30 +72,9 @@ impl Storage {
         Ok(writer)
     }
 
-    /// Writes a short object by one request, unless the name exists. Returns the written object; `None` if the name
-    /// exists. The store decides, so exactly one of several writers succeeds. A request that was cut is repeated; the
-    /// object may then be that of the first attempt, which its content shows.
-    ///
-    /// # Errors
-    /// If its place is read only, or the store refuses.
-    pub fn put_new(
-        &self,
-        address: &Address,
-        bytes: impl Into<Bytes>,
-    ) -> Result<Option<WrittenObject>> {
-        self.put_new_for(address, address, bytes)
-    }
-
-    /// The same; messages name `shown`.
-    fn put_new_for(
-        &self,
-        shown: &Address,
-        address: &Address,
-        bytes: impl Into<Bytes>,
-    ) -> Result<Option<WrittenObject>> {
+    pub(super) fn put_new(&self, address: &Address, bytes: Bytes) -> Result<Option<WrittenObject>> {
         refuse_read_only(address)?;
         let location = self.location(address, None)?;
-        let bytes = bytes.into();
         let mut attempt = 0;
         loop {
             let failure = match self.put(&location, bytes.clone(), PutMode::Create)? {
@@ -112,41 +85,21 @@ impl Storage {
             };
             // `object_store` repeats requests that were not sent, but not one that may have been carried out.
             if attempt == RETRIES || !was_cut(&failure) {
-                return Err(self.explain(shown, Operation::Write, failure));
+                return Err(self.explain(address, Operation::Write, failure));
             }
             self.pause(attempt)?;
             attempt += 1;
         }
     }
 
-    /// The object of that name, if this is its content.
-    ///
-    /// # Errors
-    /// If it cannot be read.
-    pub fn holds(&self, address: &Address, bytes: &[u8]) -> Result<Option<WrittenObject>> {
-        match self.look_for(address)? {
-            Some(object) if object.size() == bytes.len() as u64 => {
-                let etag = bare(object.etag());
-                let is_so = object.read_whole(bytes.len() as u64)? == bytes;
-                Ok(is_so.then_some(WrittenObject { etag }))
-            }
-            _ => Ok(None),
-        }
-    }
-
-    /// Proves that the store refuses to write a name twice: writes the object at `address` again as it is, if nothing else
-    /// is there. `bytes` are its content, so a store that writes it changes nothing. Messages name `shown`.
-    ///
-    /// # Errors
-    /// If it is written, or the store cannot be asked.
-    pub fn prove_conditional_writes(
+    pub(super) fn prove_conditional_writes(
         &self,
         shown: &Address,
         address: &Address,
-        bytes: impl Into<Bytes>,
+        bytes: Bytes,
     ) -> Result<()> {
         let location = self.location(address, None)?;
-        let is_refused = match self.put(&location, bytes.into(), PutMode::Create)? {
+        let is_refused = match self.put(&location, bytes, PutMode::Create)? {
             Ok(_) => false,
             Err(failure) if exists(&failure) => true,
             Err(failure) => return Err(self.explain(shown, Operation::Write, failure)),
@@ -162,23 +115,15 @@ impl Storage {
         ))
     }
 
-    /// Writes a short object by one request, in the place of one that may be there.
-    ///
-    /// # Errors
-    /// If its place is read only, or the store refuses.
-    pub fn put_over(&self, address: &Address, bytes: impl Into<Bytes>) -> Result<()> {
+    pub(super) fn put_over(&self, address: &Address, bytes: Bytes) -> Result<()> {
         refuse_read_only(address)?;
         let location = self.location(address, None)?;
-        self.put(&location, bytes.into(), PutMode::Overwrite)?
+        self.put(&location, bytes, PutMode::Overwrite)?
             .map(drop)
             .map_err(|failure| self.explain(address, Operation::Write, failure))
     }
 
-    /// Removes an object; one that is not there is no error.
-    ///
-    /// # Errors
-    /// If its place is read only, or the store refuses.
-    pub fn remove(&self, address: &Address) -> Result<()> {
+    pub(super) fn remove(&self, address: &Address) -> Result<()> {
         refuse_read_only(address)?;
         let ObjectLocation { store, path } = self.location(address, None)?;
         match self.attempt(async move { store.delete(&path).await })? {
@@ -189,11 +134,7 @@ impl Storage {
         }
     }
 
-    /// Whether there is an object of that name.
-    ///
-    /// # Errors
-    /// If the store does not tell.
-    pub fn exists(&self, address: &Address) -> Result<bool> {
+    pub(super) fn exists(&self, address: &Address) -> Result<bool> {
         let location = self.location(address, None)?;
         Ok(self.find(address, &location)? == KnownName::Object)
     }
@@ -235,19 +176,8 @@ enum KnownName {
     Unknown,
 }
 
-impl ObjectWriter {
-    /// Its future address.
-    #[must_use]
-    pub fn address(&self) -> &Address {
-        &self.address
-    }
-
-    /// Puts the object together under its name.
-    ///
-    /// # Errors
-    /// If one of that name has appeared meanwhile and may not be replaced, or the store refuses. Then nothing new
-    /// stands under the name.
-    pub fn finish(mut self) -> Result<()> {
+impl ObjectWriter for Upload {
+    fn finish(mut self: Box<Self>) -> Result<()> {
         let storage = self.storage.clone();
         if self.parts == 0 {
             // Short enough for one request; the store itself refuses it if the name exists.
@@ -289,7 +219,9 @@ impl ObjectWriter {
         }
         done?.map_err(|failure| storage.explain(&self.address, Operation::Write, failure))
     }
+}
 
+impl Upload {
     fn size(&self) -> usize {
         PART << (self.parts / PARTS_OF_A_SIZE).min(6)
     }
@@ -325,8 +257,7 @@ impl ObjectWriter {
     }
 }
 
-/// The cause of an error is one of this library's, which says what helps.
-impl Write for ObjectWriter {
+impl Write for Upload {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let room = self.size() - self.buffer.len();
         let count = bytes.len().min(room);
@@ -344,7 +275,7 @@ impl Write for ObjectWriter {
     }
 }
 
-impl Drop for ObjectWriter {
+impl Drop for Upload {
     fn drop(&mut self) {
         if let Some(mut upload) = self.upload.take() {
             let in_flight = std::mem::take(&mut self.in_flight);

@@ -1,10 +1,10 @@
 //! Explains a store's refusal in a sentence with a remedy. `object_store`'s own texts are never shown: they hold
 //! whole addresses, signatures among them.
 
-use super::address::{Address, Scheme};
 use super::failure::{Failure, Refusal};
 use embedctl_common::error::{Error, ErrorKind, with_causes};
 use embedctl_common::remedies;
+use embedctl_storage::{Address, Scheme};
 
 /// The operation that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,28 +4,26 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use globset::GlobBuilder;
 use object_store::list::PaginatedListOptions;
 use object_store::path::Path;
 use object_store::{GetOptions, ListResult, ObjectMeta, ObjectStore};
 
-use super::Child;
-use super::address::{Address, Scheme};
 use super::failure::Failure;
-use super::folder;
 use super::local_copy::LocalCopy;
+use super::random_access::ObjectFile;
 use super::refusal::{Operation, is_denied, is_missing, says_nothing};
-use super::store::{Bucket, ObjectLocation, Storage};
+use super::store::{Bucket, ObjectLocation, Stores};
 use super::version::{FetchedBody, Version, bare};
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_hub::{dataset, dataset_address};
+use embedctl_storage::{self as storage, Address, Child, Scheme, sidecar_key};
 
-/// An object that was found. Cloning it is cheap.
+/// An object that was found, and the store that has it. Cloning it is cheap.
 #[derive(Debug, Clone)]
-pub struct Object {
-    pub(super) storage: Storage,
+pub(super) struct FoundObject {
+    pub(super) storage: Stores,
     pub(super) location: ObjectLocation,
     address: Address,
     version: Version,
@@ -33,46 +31,30 @@ pub struct Object {
     pub(super) copy: Arc<LocalCopy>,
 }
 
-/// Compared by address.
-impl PartialEq for Object {
-    fn eq(&self, other: &Self) -> bool {
-        self.address == other.address
+impl From<FoundObject> for storage::Object {
+    fn from(found: FoundObject) -> Self {
+        let address = found.address.clone();
+        Self::new(address, Arc::new(ObjectFile::new(found)))
     }
 }
 
-impl Eq for Object {}
-
-impl Object {
+impl FoundObject {
     /// Its address.
-    #[must_use]
-    pub fn address(&self) -> &Address {
+    pub(super) fn address(&self) -> &Address {
         &self.address
     }
 
     /// Bytes.
-    #[must_use]
-    pub fn size(&self) -> u64 {
+    pub(super) fn size(&self) -> u64 {
         self.version.size
     }
 
     /// The version of its content (an ETag), if the store gives one; of a dataset the commit.
-    #[must_use]
-    pub fn etag(&self) -> Option<&str> {
+    pub(super) fn etag(&self) -> Option<&str> {
         self.version.etag.as_deref()
     }
 
-    /// When it was last written, where the store tells.
-    #[must_use]
-    pub fn modified(&self) -> Option<SystemTime> {
-        self.version.modified
-    }
-
-    fn new(
-        storage: &Storage,
-        location: ObjectLocation,
-        address: Address,
-        version: Version,
-    ) -> Self {
+    fn new(storage: &Stores, location: ObjectLocation, address: Address, version: Version) -> Self {
         Self {
             storage: storage.clone(),
             location,
@@ -87,12 +69,12 @@ impl Object {
     ///
     /// # Errors
     /// If the store refuses.
-    pub fn beside(&self, ending: &str) -> Result<Option<Self>> {
+    pub(super) fn beside(&self, ending: &str) -> Result<Option<Self>> {
         if self.address.scheme().is_web() && self.address.key().contains('?') {
             return Ok(None);
         }
         let beside = self.address.with_ending(ending);
-        let instead = folder::sidecar_key(beside.key()).map(|key| beside.with_key(key));
+        let instead = sidecar_key(beside.key()).map(|key| beside.with_key(key));
         match (self.storage.look_for(&beside)?, instead) {
             (None, Some(instead)) => self.storage.look_for(&instead),
             (found, _) => Ok(found),
@@ -114,13 +96,13 @@ impl Object {
     }
 }
 
-impl Storage {
+impl Stores {
     /// The objects of `address`: the one with that name, all that match a pattern, or all below a prefix,
     /// sorted by address.
     ///
     /// # Errors
     /// If there is none, or the store refuses; both errors have a remedy.
-    pub fn list(&self, address: &Address) -> Result<Vec<Object>> {
+    pub(super) fn list(&self, address: &Address) -> Result<Vec<FoundObject>> {
         let several = address.is_pattern() || address.is_prefix();
         let mut objects = match several {
             false => vec![self.look(address)?],
@@ -156,7 +138,7 @@ impl Storage {
     ///
     /// # Errors
     /// If the store refuses.
-    pub fn children(&self, prefix: &Address) -> Result<Vec<Child>> {
+    pub(super) fn children(&self, prefix: &Address) -> Result<Vec<Child>> {
         let listed = self.listed(prefix, prefix.key(), ListingExtent::Children)?;
         let name = |path: &Path| path.filename().unwrap_or_default().to_owned();
         let objects = listed.objects.iter().map(|meta| Child {
@@ -178,14 +160,19 @@ impl Storage {
     ///
     /// # Errors
     /// If the store refuses.
-    pub fn look_for(&self, address: &Address) -> Result<Option<Object>> {
+    pub(super) fn look_for(&self, address: &Address) -> Result<Option<FoundObject>> {
         if address.scheme() == Scheme::Hub {
             return Ok(self.list_dataset(address)?.into_iter().next());
         }
         let is_hidden = |failure: &Failure| address.scheme().is_web() && is_denied(failure);
         let location = self.location(address, None)?;
         match self.head(&location)? {
-            Ok(version) => Ok(Some(Object::new(self, location, address.clone(), version))),
+            Ok(version) => Ok(Some(FoundObject::new(
+                self,
+                location,
+                address.clone(),
+                version,
+            ))),
             Err(failure) if is_missing(&failure) || is_hidden(&failure) => Ok(None),
             Err(failure) => Err(self.explain(address, Operation::Read, failure)),
         }
@@ -195,29 +182,31 @@ impl Storage {
     ///
     /// # Errors
     /// If it is not there, or the store refuses.
-    pub fn look(&self, address: &Address) -> Result<Object> {
+    pub(super) fn look(&self, address: &Address) -> Result<FoundObject> {
         if address.scheme() == Scheme::Hub {
             let found = self.look_for(address)?;
             return found.ok_or_else(|| missing(address, false));
         }
         let location = self.location(address, None)?;
         let failure = match self.head(&location)? {
-            Ok(version) => return Ok(Object::new(self, location, address.clone(), version)),
+            Ok(version) => return Ok(FoundObject::new(self, location, address.clone(), version)),
             Err(failure) => failure,
         };
         if address.scheme().is_web() {
             // An address may be signed for `GET` alone. Its body is not read.
             return match self.get(&location)? {
-                Ok((version, None)) => Ok(Object::new(self, location, address.clone(), version)),
+                Ok((version, None)) => {
+                    Ok(FoundObject::new(self, location, address.clone(), version))
+                }
                 // One that its server gives without a length was fetched whole, once and for all.
                 Ok((version, Some(content))) => {
                     let version = Version {
                         is_certain: false,
                         ..version
                     };
-                    let found = Object::new(self, location, address.clone(), version);
+                    let found = FoundObject::new(self, location, address.clone(), version);
                     let copy = Arc::new(LocalCopy::of_unknown_length(content));
-                    Ok(Object { copy, ..found })
+                    Ok(FoundObject { copy, ..found })
                 }
                 Err(failure) if is_missing(&failure) => Err(missing(address, false)),
                 Err(failure) => Err(self.explain(address, Operation::Read, failure)),
@@ -267,7 +256,7 @@ impl Storage {
     }
 
     /// Everything below a prefix, or below the folders in which a pattern begins.
-    fn list_below(&self, address: &Address) -> Result<Vec<Object>> {
+    fn list_below(&self, address: &Address) -> Result<Vec<FoundObject>> {
         let store: Arc<dyn ObjectStore> = self.bucket(address)?;
         let listed = self.listed(address, address.fixed_prefix(), ListingExtent::Everything)?;
         let object = |meta: ObjectMeta| {
@@ -276,7 +265,7 @@ impl Storage {
                 path: meta.location.clone(),
             };
             let address = address.with_key(meta.location.as_ref());
-            Object::new(self, location, address, Version::listed(&meta))
+            FoundObject::new(self, location, address, Version::listed(&meta))
         };
         Ok(listed.objects.into_iter().map(object).collect())
     }
@@ -290,7 +279,7 @@ impl Storage {
         })
     }
 
-    fn list_dataset(&self, address: &Address) -> Result<Vec<Object>> {
+    fn list_dataset(&self, address: &Address) -> Result<Vec<FoundObject>> {
         let id = address.bucket();
         let dataset = dataset(self.settings(), self.cancel(), id)?;
         let several = address.is_pattern() || address.is_prefix();
@@ -308,7 +297,7 @@ impl Storage {
                 })?;
                 let location = self.location(&one, Some(url))?;
                 let version = Version::fixed(size, dataset.commit.clone());
-                Ok(Object::new(self, location, one, version))
+                Ok(FoundObject::new(self, location, one, version))
             })
             .collect()
     }

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::RETRIES;
 use super::failure::{Failure, Refusal, watched, watched_body};
-use super::list::Object;
+use super::list::FoundObject;
 use super::local_copy::CopyReason;
 use super::refusal::Operation;
 use super::version::Version;
@@ -35,10 +35,9 @@ pub(super) enum BrokenStream {
     Changed,
 }
 
-impl Object {
+impl FoundObject {
     /// Reads from a byte on to the end.
-    #[must_use]
-    pub fn read_from(&self, offset: u64) -> ObjectReader {
+    pub(super) fn read_from(&self, offset: u64) -> ObjectReader {
         let is_copied = !self.is_certain() && (offset > 0 || self.copy.is_there());
         match is_copied {
             true => ObjectReader(ObjectSource::Copied {
@@ -63,25 +62,8 @@ impl Object {
     }
 
     /// Why all of it was fetched before any of it was read, if it was.
-    #[must_use]
-    pub fn copied(&self) -> Option<&'static str> {
+    pub(super) fn copied(&self) -> Option<&'static str> {
         self.copy.reason()
-    }
-
-    /// All of it, where it is short.
-    ///
-    /// # Errors
-    /// If it is longer than `limit` bytes, has changed or gone, or the store refuses.
-    pub fn read_whole(&self, limit: u64) -> Result<Vec<u8>> {
-        if self.size() > limit {
-            let reason = format!("it is {} bytes long, but the limit is {limit}", self.size());
-            return Err(Error::new(ErrorKind::Storage, self.address(), reason));
-        }
-        let mut bytes = Vec::new();
-        self.read_from(0)
-            .read_to_end(&mut bytes)
-            .map_err(|error| own(error, self))?;
-        Ok(bytes)
     }
 
     /// Fills `into`, which must lie inside, from the copy on this machine.
@@ -183,12 +165,12 @@ impl Object {
 
 /// Reads an object from a byte to its end.
 #[derive(Debug)]
-pub struct ObjectReader(ObjectSource);
+pub(super) struct ObjectReader(ObjectSource);
 
 #[derive(Debug)]
 enum ObjectSource {
     StreamedBody(Box<StreamedBody>),
-    Copied { object: Object, offset: u64 },
+    Copied { object: FoundObject, offset: u64 },
 }
 
 /// The cause of an error is one of this library's, with a remedy.
@@ -211,7 +193,7 @@ impl Read for ObjectReader {
 
 #[derive(Debug)]
 struct StreamedBody {
-    object: Object,
+    object: FoundObject,
     chunks: mpsc::Receiver<Result<Bytes, BrokenStream>>,
     offset: u64,
     chunk: Bytes,
@@ -302,13 +284,5 @@ impl StreamedBody {
         let is_same = again.hash.clone().finalize() == read.clone().finalize();
         self.again = None;
         is_same.then_some(chunk)
-    }
-}
-
-/// The library's own error behind an [`io::Error`].
-fn own(error: io::Error, object: &Object) -> Error {
-    match error.downcast::<Error>() {
-        Ok(own) => own,
-        Err(error) => Error::new(ErrorKind::Storage, object.address(), error.to_string()),
     }
 }

@@ -14,11 +14,12 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService,
 };
 
-use super::{Address, Storage, StorageOption};
+use super::store::Stores;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::Result;
 use embedctl_common::threads::locked;
 use embedctl_hub::{HubOptions, HubSettings};
+use embedctl_storage::{Address, StorageOption};
 use embedctl_testing::assert_no_bug;
 use embedctl_testing::mutation::each_content;
 
@@ -63,7 +64,7 @@ impl HostileStore {
         }
     }
 
-    fn storage(&self) -> Storage {
+    fn storage(&self) -> Stores {
         let mut settings = HubSettings::from_environment(&HubOptions::default()).unwrap();
         settings.net.pause = Duration::ZERO;
         let options = [
@@ -77,7 +78,7 @@ impl HostileStore {
             key: key.to_owned(),
             value: value.to_owned(),
         });
-        Storage::new(settings, options.to_vec(), &CancelToken::new()).unwrap()
+        Stores::new(settings, options.to_vec(), &CancelToken::new()).unwrap()
     }
 }
 
@@ -137,7 +138,7 @@ fn a_refusal_without_end_is_read_to_a_limit() {
         refused(storage.list(&prefix)),
         refused(storage.children(&prefix)),
         refused(storage.list(&one)),
-        refused(storage.put_new(&one, b"content".to_vec())),
+        refused(storage.put_new(&one, b"content".to_vec().into())),
         refused(storage.remove(&one)),
     ] {
         assert!(said.contains("access is denied"), "{said}");
@@ -231,7 +232,7 @@ fn damaged_listings_are_read_or_refused() {
         .with_http_connector(store.clone());
     let prefix = Address::parse("s3://bucket/folder/").unwrap();
     let settings = HubSettings::from_environment(&HubOptions::default()).unwrap();
-    let storage = Storage::new(settings, Vec::new(), &CancelToken::new()).unwrap();
+    let storage = Stores::new(settings, Vec::new(), &CancelToken::new()).unwrap();
     storage.add_bucket(&prefix, Arc::new(bucket.build().unwrap()));
     let list = || {
         let listed = storage.list(&prefix).map(|objects| objects.len());

@@ -22,16 +22,19 @@ use object_store::{BackoffConfig, ObjectStore, RetryConfig};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
 
-use super::address::{Address, Scheme};
 use super::failure::{Failure, watched};
 use super::refusal::{self, Operation};
 use super::transport::{Connector, ServiceKind, StoreConnections};
-use super::{RETRIES, StorageOption};
+use super::{RETRIES, options};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::secrets::{Secrets, Typed};
 use embedctl_common::threads::{locked, spawn};
 use embedctl_hub::HubSettings;
+use embedctl_storage::{
+    Address, Child, Object, ObjectStores, ObjectWriter, Scheme, Storage, StorageOption,
+    WrittenObject,
+};
 
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
@@ -40,9 +43,22 @@ const RETRY_TIME: Duration = Duration::from_secs(180);
 /// How long cleaning up may take after the run was interrupted.
 const LAST_PATIENCE: Duration = Duration::from_secs(3);
 
+/// Opens the stores that the environment and `options` give access to. Makes no request yet. Waiting operations end once
+/// `cancel` is cancelled.
+///
+/// # Errors
+/// If an option is known to no store, or the system gives no thread.
+pub fn open(
+    settings: HubSettings,
+    options: Vec<StorageOption>,
+    cancel: &CancelToken,
+) -> Result<Storage> {
+    Ok(Arc::new(Stores::new(settings, options, cancel)?))
+}
+
 /// The object stores of a run. Clones share their connections.
 #[derive(Clone)]
-pub struct Storage(Arc<Inner>);
+pub(super) struct Stores(Arc<Inner>);
 
 struct Inner {
     handle: Handle,
@@ -59,9 +75,9 @@ struct Inner {
     buckets: Mutex<HashMap<(Scheme, String), Arc<dyn Bucket>>>,
 }
 
-impl fmt::Debug for Storage {
+impl fmt::Debug for Stores {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Storage")
+        f.write_str("Stores")
     }
 }
 
@@ -77,20 +93,19 @@ pub(super) struct ObjectLocation {
     pub path: Path,
 }
 
-impl Storage {
-    /// Stores that the environment and `options` give access to. Makes no request yet. Waiting operations end once
-    /// `cancel` is cancelled.
+impl Stores {
+    /// As [`open`].
     ///
     /// # Errors
-    /// If an option is known to no store, or the system gives no thread.
-    pub fn new(
+    /// As [`open`].
+    pub(super) fn new(
         settings: HubSettings,
         options: Vec<StorageOption>,
         cancel: &CancelToken,
     ) -> Result<Self> {
         let mut secrets = settings.secrets.clone();
         for option in &options {
-            option.check()?;
+            options::check(option)?;
             let typed = format!("{}={}", option.key, option.value);
             secrets.add_typed(Typed::StorageOption(&typed));
         }
@@ -132,18 +147,6 @@ impl Storage {
             cancel: cancel.clone(),
             buckets: Mutex::default(),
         })))
-    }
-
-    /// The same stores, for writes after the run was cancelled. Only the end of the process ends operations that wait
-    /// here.
-    ///
-    /// # Errors
-    /// As [`Storage::new`].
-    pub fn after_cancel(&self) -> Result<Self> {
-        let Inner {
-            settings, options, ..
-        } = &*self.0;
-        Self::new(settings.clone(), options.clone(), &CancelToken::new())
     }
 
     pub(super) fn settings(&self) -> &HubSettings {
@@ -373,6 +376,61 @@ impl Storage {
     fn options<K: FromStr>(&self) -> impl Iterator<Item = (K, String)> {
         let known = |option: &StorageOption| Some((option.key.parse().ok()?, option.value.clone()));
         self.0.options.iter().filter_map(known)
+    }
+}
+
+impl ObjectStores for Stores {
+    fn list(&self, address: &Address) -> Result<Vec<Object>> {
+        let found = Self::list(self, address)?;
+        Ok(found.into_iter().map(Object::from).collect())
+    }
+
+    fn children(&self, prefix: &Address) -> Result<Vec<Child>> {
+        Self::children(self, prefix)
+    }
+
+    fn look(&self, address: &Address) -> Result<Object> {
+        Self::look(self, address).map(Object::from)
+    }
+
+    fn look_for(&self, address: &Address) -> Result<Option<Object>> {
+        Ok(Self::look_for(self, address)?.map(Object::from))
+    }
+
+    fn exists(&self, address: &Address) -> Result<bool> {
+        Self::exists(self, address)
+    }
+
+    fn create(&self, address: &Address, replace: bool) -> Result<Box<dyn ObjectWriter>> {
+        Ok(Box::new(Self::create(self, address, replace)?))
+    }
+
+    fn put_new(&self, address: &Address, bytes: Vec<u8>) -> Result<Option<WrittenObject>> {
+        Self::put_new(self, address, bytes.into())
+    }
+
+    fn put_over(&self, address: &Address, bytes: Vec<u8>) -> Result<()> {
+        Self::put_over(self, address, bytes.into())
+    }
+
+    fn prove_conditional_writes(
+        &self,
+        shown: &Address,
+        address: &Address,
+        bytes: Vec<u8>,
+    ) -> Result<()> {
+        Self::prove_conditional_writes(self, shown, address, bytes.into())
+    }
+
+    fn remove(&self, address: &Address) -> Result<()> {
+        Self::remove(self, address)
+    }
+
+    fn after_cancel(&self) -> Result<Storage> {
+        let Inner {
+            settings, options, ..
+        } = &*self.0;
+        open(settings.clone(), options.clone(), &CancelToken::new())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Parts of an object in any order, all of the version that was listed.
 
 use std::collections::VecDeque;
+use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::Mutex;
 
@@ -8,32 +9,22 @@ use bytes::Bytes;
 use object_store::{GetOptions, GetRange};
 
 use super::failure::{Failure, Refusal, in_parts};
-use super::list::Object;
+use super::list::FoundObject;
 use super::read::BrokenStream;
 use super::version::Version;
 use embedctl_common::error::Result;
 use embedctl_common::threads::locked;
+use embedctl_storage::{self as storage, Readable};
 
 /// Bytes of a part that is fetched for random access, and of all that are kept.
 const BLOCK: u64 = 1 << 20;
 const LARGEST_FETCH: u64 = 8 << 20;
 const KEPT: u64 = 32 << 20;
 
-impl Object {
-    /// Parts of it in any order.
-    #[must_use]
-    pub fn random_access(&self) -> ObjectFile {
-        ObjectFile {
-            object: self.clone(),
-            blocks: Mutex::default(),
-        }
-    }
-}
-
 /// Parts of an object in any order, some of which are kept: readers of Parquet ask for many small ones.
 #[derive(Debug)]
-pub struct ObjectFile {
-    object: Object,
+pub(super) struct ObjectFile {
+    object: FoundObject,
     blocks: Mutex<Blocks>,
 }
 
@@ -46,24 +37,52 @@ struct Blocks {
     length: u64,
 }
 
-impl ObjectFile {
-    /// Bytes.
-    #[must_use]
-    pub fn size(&self) -> u64 {
+/// The cause of every error is one of this project's, with a remedy.
+impl storage::Bytes for ObjectFile {
+    fn len(&self) -> u64 {
         self.object.size()
     }
 
-    /// The object.
-    #[must_use]
-    pub fn object(&self) -> &Object {
-        &self.object
+    fn etag(&self) -> Option<&str> {
+        self.object.etag()
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        if into.len() as u64 > self.object.size().saturating_sub(offset) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let bytes = self.part(offset, into.len()).map_err(io::Error::other)?;
+        into.copy_from_slice(&bytes);
+        Ok(())
+    }
+
+    fn reader_from(&self, offset: u64) -> io::Result<Box<dyn Read + Send>> {
+        Ok(Box::new(self.object.read_from(offset)))
+    }
+
+    fn copied(&self) -> Option<&'static str> {
+        self.object.copied()
+    }
+
+    fn beside(&self, ending: &str) -> Result<Option<Readable>> {
+        let beside = self.object.beside(ending)?;
+        Ok(beside.map(|beside| Readable::from(storage::Object::from(beside))))
+    }
+}
+
+impl ObjectFile {
+    pub(super) fn new(object: FoundObject) -> Self {
+        Self {
+            object,
+            blocks: Mutex::default(),
+        }
     }
 
     /// A part of it, which must lie inside.
     ///
     /// # Errors
     /// If the object has changed or gone, or the store refuses.
-    pub fn read_at(&self, offset: u64, length: usize) -> Result<Bytes> {
+    fn part(&self, offset: u64, length: usize) -> Result<Bytes> {
         if !self.object.is_certain() || self.object.copy.is_there() {
             return self.read_copied(offset, length);
         }
@@ -81,7 +100,7 @@ impl ObjectFile {
             BLOCK
         };
         let least = ahead.clamp(BLOCK, LARGEST_FETCH);
-        let fetched = start..end.max(start + least).min(self.size().max(end));
+        let fetched = start..end.max(start + least).min(self.object.size().max(end));
         let Some(bytes) = self.fetch(fetched.clone())? else {
             return self.read_copied(offset, length);
         };
