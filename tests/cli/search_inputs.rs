@@ -11,7 +11,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::{Value, json};
 
 use crate::jobs::code;
-use crate::sandbox::{REAL_MODEL, Run, Sandbox, copy_folder, in_repository};
+use crate::sandbox::{REAL_MODEL, Run, SMALL_MODEL, Sandbox, copy_folder, in_repository};
 
 const QUERY: &str = "laughing every day";
 
@@ -145,10 +145,10 @@ fn hits_replace_nothing_that_is_read() {
     let sandbox = Sandbox::new();
     write_quotes(&sandbox);
     sandbox.write("queries.jsonl", "{\"text\":\"a\"}\n");
-    embed(&sandbox, REAL_MODEL, "in.txt -o out.parquet --keep text");
+    embed(&sandbox, SMALL_MODEL, "in.txt -o out.parquet --keep text");
     embed(
         &sandbox,
-        REAL_MODEL,
+        SMALL_MODEL,
         "in.txt -o parts/ -f npy --part-rows 20",
     );
     let before = fs::read(sandbox.path("out.parquet")).unwrap();
@@ -180,7 +180,7 @@ fn hits_replace_nothing_that_is_read() {
 fn hits_are_not_written_to_a_store() {
     let sandbox = Sandbox::new();
     write_quotes(&sandbox);
-    embed(&sandbox, REAL_MODEL, "in.txt -o out.parquet");
+    embed(&sandbox, SMALL_MODEL, "in.txt -o out.parquet");
     let line = format!("out.parquet -o s3://bucket/hits.parquet {QUERY}");
     refused(
         &search(&sandbox, &line),
@@ -194,10 +194,10 @@ fn rows_that_are_lost_are_told_of() {
     write_quotes(&sandbox);
     embed(
         &sandbox,
-        REAL_MODEL,
+        SMALL_MODEL,
         "in.txt -o parts/ --part-rows 15 --keep text",
     );
-    embed(&sandbox, REAL_MODEL, "in.txt -o out.parquet --keep text");
+    embed(&sandbox, SMALL_MODEL, "in.txt -o out.parquet --keep text");
     assert_eq!(hits(&sandbox, "parts -k 1 a").len(), 1);
     for part in ["part-00001-00001.parquet", "part-00001-00002.parquet"] {
         let (there, away) = (sandbox.path(&format!("parts/{part}")), sandbox.path("away"));
@@ -217,7 +217,7 @@ fn rows_that_are_lost_are_told_of() {
 fn files_of_a_pattern_are_no_words_of_a_query() {
     let sandbox = Sandbox::new();
     write_quotes(&sandbox);
-    embed(&sandbox, REAL_MODEL, "in.txt -o parts/ --part-rows 20");
+    embed(&sandbox, SMALL_MODEL, "in.txt -o parts/ --part-rows 20");
     let line = "parts/part-00001-00000.parquet parts/part-00001-00001.parquet a";
     refused(&search(&sandbox, line), "name the folder of the parts");
     assert_eq!(
@@ -267,7 +267,7 @@ fn hits_of_chunks_name_the_chunk() {
     sandbox.write("in.txt", texts.join("\n"));
     let how = "--chunk sentences --chunk-tokens 16 --chunk-text --force";
     for out in ["out.parquet", "out.npy", "out.jsonl"] {
-        embed(&sandbox, REAL_MODEL, &format!("in.txt -o {out} {how}"));
+        embed(&sandbox, SMALL_MODEL, &format!("in.txt -o {out} {how}"));
         let found = hits(&sandbox, &format!("{out} -k 100 a cat"));
         let rows: Vec<_> = found
             .iter()
@@ -309,7 +309,7 @@ fn hits_of_chunks_name_the_chunk() {
 fn few_rows_and_other_texts_are_no_agreement() {
     let sandbox = Sandbox::new();
     sandbox.write("in.txt", "a cat\na rug\ninterest\n");
-    embed(&sandbox, REAL_MODEL, "in.txt -o out.parquet --keep text");
+    embed(&sandbox, SMALL_MODEL, "in.txt -o out.parquet --keep text");
     let run = sandbox.run("compare out.parquet --with ubinary");
     code(&run, 0);
     assert!(
@@ -323,7 +323,7 @@ fn few_rows_and_other_texts_are_no_agreement() {
         "all of them in any output",
     );
     sandbox.write("in.txt", "a rug\ninterest\na cat\n");
-    embed(&sandbox, REAL_MODEL, "in.txt -o other.parquet --keep text");
+    embed(&sandbox, SMALL_MODEL, "in.txt -o other.parquet --keep text");
     let run = sandbox.run("compare out.parquet other.parquet");
     code(&run, 0);
     assert!(
@@ -351,7 +351,7 @@ fn ids_and_texts_are_read_under_any_name() {
         let out = format!("out.{format}");
         embed(
             &sandbox,
-            REAL_MODEL,
+            SMALL_MODEL,
             &format!("in.txt -o {out} --keep text"),
         );
         let expected = hits(&sandbox, &format!("{out} {QUERY}"));
@@ -366,7 +366,7 @@ fn ids_and_texts_are_read_under_any_name() {
             let found = hits(&sandbox, &format!("{name} {QUERY}"));
             assert_eq!(found, expected, "{out} as {name}");
             let again = format!("in.txt -o again.parquet --force --reuse {name} --keep text");
-            embed(&sandbox, REAL_MODEL, &again);
+            embed(&sandbox, SMALL_MODEL, &again);
             for ending in ["", ".json", ".rows.jsonl"] {
                 let _ = fs::remove_file(sandbox.path(&format!("{name}{ending}")));
             }
@@ -396,7 +396,7 @@ fn decimal_ids_keep_their_digits() {
         let out = format!("out.{format}");
         embed(
             &sandbox,
-            REAL_MODEL,
+            SMALL_MODEL,
             &format!("in.parquet -o {out} --keep text"),
         );
         let found = hits(&sandbox, &format!("{out} {QUERY}"));
@@ -417,7 +417,7 @@ fn decimal_ids_keep_their_digits() {
 fn damage_is_told_of() {
     let sandbox = Sandbox::new();
     write_quotes(&sandbox);
-    embed(&sandbox, REAL_MODEL, "in.txt -o out.jsonl --keep text");
+    embed(&sandbox, SMALL_MODEL, "in.txt -o out.jsonl --keep text");
     let whole = fs::read_to_string(sandbox.path("out.jsonl")).unwrap();
     let cut: Vec<&str> = whole.lines().take(30).collect();
     sandbox.write("out.jsonl", cut.join("\n"));
@@ -427,7 +427,7 @@ fn damage_is_told_of() {
     );
     embed(
         &sandbox,
-        REAL_MODEL,
+        SMALL_MODEL,
         "in.txt -o parts/ --part-rows 20 -f jsonl",
     );
     let part = fs::read_to_string(sandbox.path("parts/part-00001-00001.jsonl")).unwrap();
@@ -439,7 +439,7 @@ fn damage_is_told_of() {
     ] {
         refused(&run, "holds 15 rows with vectors, but 20 were written");
     }
-    embed(&sandbox, REAL_MODEL, "in.txt -o out.npy --keep text");
+    embed(&sandbox, SMALL_MODEL, "in.txt -o out.npy --keep text");
     let rows = fs::read_to_string(sandbox.path("out.npy.rows.jsonl")).unwrap();
     let turned: Vec<&str> = rows.lines().rev().collect();
     sandbox.write("out.npy.rows.jsonl", turned.join("\n"));
@@ -489,7 +489,7 @@ fn a_run_for_trec_has_so_many_texts() {
 fn queries_of_one_id_keep_their_hits() {
     let sandbox = Sandbox::new();
     write_quotes(&sandbox);
-    embed(&sandbox, REAL_MODEL, "in.txt -o out.npy --keep text");
+    embed(&sandbox, SMALL_MODEL, "in.txt -o out.npy --keep text");
     let queries = r#"{"id": 7, "text": "laughing"}
 {"id": 7, "text": "wealth"}"#;
     sandbox.write("queries.jsonl", queries);
@@ -504,12 +504,12 @@ fn queries_of_one_id_keep_their_hits() {
     let rows = r#"{"id": "1", "text": "a cat"}
 {"text": "a cat on a mat"}"#;
     sandbox.write("rows.jsonl", rows);
-    embed(&sandbox, REAL_MODEL, "rows.jsonl -o rows.parquet");
+    embed(&sandbox, SMALL_MODEL, "rows.jsonl -o rows.parquet");
     let run = search(&sandbox, "rows.parquet -f trec a cat");
     refused(&run, "row 1 has no id, and others do");
     embed(
         &sandbox,
-        REAL_MODEL,
+        SMALL_MODEL,
         "rows.jsonl -o none.npy --id-field none",
     );
     let run = search(&sandbox, "none.npy -f trec a cat");
@@ -527,10 +527,10 @@ fn ids_of_hits_have_the_type_of_the_outputs() {
         "in.jsonl",
         "{\"id\": 7, \"text\": \"a cat\"}\n{\"id\": 8, \"text\": \"a dog\"}\n",
     );
-    embed(&sandbox, REAL_MODEL, "in.jsonl -o numbers.parquet");
+    embed(&sandbox, SMALL_MODEL, "in.jsonl -o numbers.parquet");
     embed(
         &sandbox,
-        REAL_MODEL,
+        SMALL_MODEL,
         "in.jsonl -o texts.npy --id-type string",
     );
     for (out, kind) in [
@@ -559,13 +559,13 @@ fn texts_of_templates_are_shown() {
     let line = "in.jsonl --text-template {year}:{text} -o";
     embed(
         &sandbox,
-        REAL_MODEL,
+        SMALL_MODEL,
         &format!("{line} both.npy --keep year,text"),
     );
     assert_eq!(hits(&sandbox, "both.npy a cat")[0]["text"], "1969:a cat");
     embed(
         &sandbox,
-        REAL_MODEL,
+        SMALL_MODEL,
         &format!("{line} one.parquet --keep text"),
     );
     assert_eq!(hits(&sandbox, "one.parquet a cat")[0]["text"], "a cat");
@@ -575,13 +575,13 @@ fn texts_of_templates_are_shown() {
 fn a_file_of_other_rows_is_named() {
     let sandbox = Sandbox::new();
     write_quotes(&sandbox);
-    embed(&sandbox, REAL_MODEL, "in.txt -o out.npy --keep text");
+    embed(&sandbox, SMALL_MODEL, "in.txt -o out.npy --keep text");
     let run = search(&sandbox, &format!("out.npy {QUERY}"));
     assert!(!code(&run, 0).stderr.contains("warning"), "{run}");
     let quotes = fs::read_to_string(sandbox.path("in.txt")).unwrap();
     let reversed: Vec<&str> = quotes.lines().rev().collect();
     sandbox.write("in.txt", reversed.join("\n"));
-    embed(&sandbox, REAL_MODEL, "in.txt -o other.npy --keep text");
+    embed(&sandbox, SMALL_MODEL, "in.txt -o other.npy --keep text");
     fs::copy(
         sandbox.path("other.npy.rows.jsonl"),
         sandbox.path("out.npy.rows.jsonl"),
@@ -602,7 +602,7 @@ fn a_file_of_other_rows_is_named() {
 fn hits_go_into_a_pipe_as_it_is() {
     let sandbox = Sandbox::new();
     write_quotes(&sandbox);
-    embed(&sandbox, REAL_MODEL, "in.txt -o out.npy");
+    embed(&sandbox, SMALL_MODEL, "in.txt -o out.npy");
     for line in ["", "--force"] {
         let pipe = sandbox.path("pipe.jsonl");
         let name = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();

@@ -28,64 +28,82 @@ impl Tiles for PlainTiles {
             rows.rows <= *most,
             "more rows than tiles were configured for"
         );
-        // Halves of a panel.
-        let columns = if rows.columns > WIDTH / 2 { 4 } else { 2 };
-        let (left_planes, right_planes) = (product.left_planes(), product.right_planes());
-        for (from, column) in (0..rows.rows.div_ceil(SIDE))
-            .flat_map(|row| (0..columns).map(move |column| (row, column)))
-        {
-            let mut acc = match rows.adds {
-                true => Tile(std::array::from_fn(|row| {
-                    std::array::from_fn(|at| sums[from * SIDE + row][column * SIDE + at])
-                })),
-                false => Tile([[0; SIDE]; SIDE]),
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            // SAFETY: the processor has what the function needs.
+            return unsafe { multiply_wide(product, rows, sums) };
+        }
+        multiply(product, rows, sums);
+    }
+}
+
+/// The same in wider registers: tests take much of their time here.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+fn multiply_wide(product: TileProduct, rows: TileRows<'_>, sums: &mut [SumRow]) {
+    multiply(product, rows, sums);
+}
+
+#[inline(always)]
+fn multiply(product: TileProduct, rows: TileRows<'_>, sums: &mut [SumRow]) {
+    // Halves of a panel.
+    let columns = if rows.columns > WIDTH / 2 { 4 } else { 2 };
+    let (left_planes, right_planes) = (product.left_planes(), product.right_planes());
+    for (from, column) in
+        (0..rows.rows.div_ceil(SIDE)).flat_map(|row| (0..columns).map(move |column| (row, column)))
+    {
+        let mut acc = match rows.adds {
+            true => Tile(std::array::from_fn(|row| {
+                std::array::from_fn(|at| sums[from * SIDE + row][column * SIDE + at])
+            })),
+            false => Tile([[0; SIDE]; SIDE]),
+        };
+        // Rows beyond the last one are left out.
+        let own = SIDE.min(rows.rows - from * SIDE);
+        for group in 0..rows.groups {
+            let left = |plane: usize| {
+                let at = from * rows.tile + (group * left_planes + plane) * TILE;
+                &rows.left[at..][..own * SIDE]
             };
-            // Rows beyond the last one are left out.
-            let own = SIDE.min(rows.rows - from * SIDE);
-            for group in 0..rows.groups {
-                let left = |plane: usize| {
-                    let at = from * rows.tile + (group * left_planes + plane) * TILE;
-                    &rows.left[at..][..own * SIDE]
-                };
-                let right = |plane: usize| {
-                    let at = (group * right_planes + plane) * 2 * TILE + column % 2 * TILE;
-                    Tile::of(&rows.right[column / 2 * rows.half + at..], SIDE)
-                };
-                match product {
-                    TileProduct::Bytes => acc.add_bytes(left(0), right(0), [false, true]),
-                    TileProduct::Halves => acc.add_halves(left(0), right(0)),
-                    TileProduct::UpperBytes => acc.add_bytes(left(0), right(0), [true, true]),
-                    TileProduct::CrossBytes => {
-                        acc.add_bytes(left(1), right(0), [false, true]);
-                        acc.add_bytes(left(0), right(1), [true, false]);
-                    }
-                    TileProduct::LowerBytes => acc.add_bytes(left(1), right(1), [false, false]),
-                    TileProduct::FirstBytes => acc.add_bytes(left(0), right(0), [true, true]),
-                    TileProduct::SecondBytes => {
-                        acc.add_bytes(left(0), right(1), [true, true]);
-                        acc.add_bytes(left(1), right(0), [true, true]);
-                    }
-                    TileProduct::ThirdBytes => {
-                        acc.add_bytes(left(0), right(2), [true, true]);
-                        acc.add_bytes(left(1), right(1), [true, true]);
-                        acc.add_bytes(left(2), right(0), [true, true]);
-                    }
-                    TileProduct::FloatsByHalves => {
-                        for plane in [2, 1, 0] {
-                            acc.add_halves(left(plane), right(0));
-                        }
+            let right = |plane: usize| {
+                let at = (group * right_planes + plane) * 2 * TILE + column % 2 * TILE;
+                Tile::of(&rows.right[column / 2 * rows.half + at..], SIDE)
+            };
+            match product {
+                TileProduct::Bytes => acc.add_bytes(left(0), right(0), [false, true]),
+                TileProduct::Halves => acc.add_halves(left(0), right(0)),
+                TileProduct::UpperBytes => acc.add_bytes(left(0), right(0), [true, true]),
+                TileProduct::CrossBytes => {
+                    acc.add_bytes(left(1), right(0), [false, true]);
+                    acc.add_bytes(left(0), right(1), [true, false]);
+                }
+                TileProduct::LowerBytes => acc.add_bytes(left(1), right(1), [false, false]),
+                TileProduct::FirstBytes => acc.add_bytes(left(0), right(0), [true, true]),
+                TileProduct::SecondBytes => {
+                    acc.add_bytes(left(0), right(1), [true, true]);
+                    acc.add_bytes(left(1), right(0), [true, true]);
+                }
+                TileProduct::ThirdBytes => {
+                    acc.add_bytes(left(0), right(2), [true, true]);
+                    acc.add_bytes(left(1), right(1), [true, true]);
+                    acc.add_bytes(left(2), right(0), [true, true]);
+                }
+                TileProduct::FloatsByHalves => {
+                    for plane in [2, 1, 0] {
+                        acc.add_halves(left(plane), right(0));
                     }
                 }
             }
-            for (sums, acc) in sums[from * SIDE..].iter_mut().zip(&acc.0).take(own) {
-                sums[column * SIDE..][..SIDE].copy_from_slice(acc);
-            }
+        }
+        for (sums, acc) in sums[from * SIDE..].iter_mut().zip(&acc.0).take(own) {
+            sums[column * SIDE..][..SIDE].copy_from_slice(acc);
         }
     }
 }
 
 impl Tile {
     /// Rows of dwords, `stride` apart.
+    #[inline(always)]
     fn of(dwords: &[i32], stride: usize) -> Self {
         Self(std::array::from_fn(|row| {
             std::array::from_fn(|column| dwords[row * stride + column])
@@ -93,19 +111,27 @@ impl Tile {
     }
 
     /// `tdpbssd`, `tdpbsud`, `tdpbusd` and `tdpbuud`.
+    #[inline(always)]
     fn add_bytes(&mut self, a: &[i32], b: Self, [a_signed, b_signed]: [bool; 2]) {
-        let bytes = |dword: i32, signed: bool| {
-            dword.to_le_bytes().map(|byte| match signed {
+        let byte = |dword: i32, place: u32, signed: bool| {
+            let byte = (dword >> (8 * place)) as u8;
+            match signed {
                 true => i32::from(byte.cast_signed()),
                 false => i32::from(byte),
-            })
+            }
         };
-        for (acc, a) in self.0.iter_mut().zip(a.chunks(SIDE)) {
-            for (a, b) in a.iter().zip(&b.0) {
-                let a = bytes(*a, a_signed);
-                for (acc, b) in acc.iter_mut().zip(b) {
-                    let products = a.into_iter().zip(bytes(*b, b_signed));
-                    *acc = products.fold(*acc, |acc, (a, b)| acc.wrapping_add(a * b));
+        let places = 0..4_u32;
+        for (from, b) in b.0.iter().enumerate() {
+            for place in places.clone() {
+                let mut of_place = [0; SIDE];
+                for (to, b) in of_place.iter_mut().zip(b) {
+                    *to = byte(*b, place, b_signed);
+                }
+                for (acc, a) in self.0.iter_mut().zip(a.chunks(SIDE)) {
+                    let a = byte(a[from], place, a_signed);
+                    for (acc, b) in acc.iter_mut().zip(&of_place) {
+                        *acc = acc.wrapping_add(a * b);
+                    }
                 }
             }
         }
@@ -113,28 +139,37 @@ impl Tile {
 
     /// `tdpbf16ps`. The product of two bfloat16 is exact in single precision unless it is subnormal, so a multiplication and
     /// an addition round once, as the fused one does.
+    #[inline(always)]
     fn add_halves(&mut self, a: &[i32], b: Self) {
-        for (acc, a) in self.0.iter_mut().zip(a.chunks(SIDE)) {
-            let mut chains = [[0.0_f32; SIDE]; 2];
-            for (a, b) in a.iter().zip(&b.0) {
-                for (odd, chain) in chains.iter_mut().enumerate() {
-                    let a = half(*a, odd);
-                    let b = b.map(|pair| half(pair, odd));
-                    let is_exact =
-                        |b: f32| (a * b).abs() >= f32::MIN_POSITIVE || a == 0.0 || b == 0.0;
-                    // Not a loop that stops early: this one is vectorized.
-                    if b.iter().fold(true, |all, b| all & is_exact(*b)) {
-                        for (sum, b) in chain.iter_mut().zip(b) {
+        let mut chains = [[[0.0_f32; SIDE]; SIDE]; 2];
+        for (from, b) in b.0.iter().enumerate() {
+            for (odd, chains) in chains.iter_mut().enumerate() {
+                let mut of_pair = [0.0; SIDE];
+                let mut least = f32::INFINITY;
+                for (to, b) in of_pair.iter_mut().zip(b) {
+                    *to = half(*b, odd);
+                    if *to != 0.0 {
+                        least = least.min(to.abs());
+                    }
+                }
+                for (chain, a) in chains.iter_mut().zip(a.chunks(SIDE)) {
+                    let a = half(a[from], odd);
+                    // That of the number nearest to zero is the smallest product.
+                    if a == 0.0 || a.abs() * least >= f32::MIN_POSITIVE {
+                        for (sum, b) in chain.iter_mut().zip(&of_pair) {
                             *sum = flushed(a * b + *sum);
                         }
                     } else {
-                        for (sum, b) in chain.iter_mut().zip(b) {
-                            *sum = flushed(a.mul_add(b, *sum));
+                        for (sum, b) in chain.iter_mut().zip(&of_pair) {
+                            *sum = flushed(a.mul_add(*b, *sum));
                         }
                     }
                 }
             }
-            let [even, odd] = chains;
+        }
+        let own = a.len() / SIDE;
+        let [even, odd] = chains;
+        for ((acc, even), odd) in self.0.iter_mut().zip(even).zip(odd).take(own) {
             for (acc, (even, odd)) in acc.iter_mut().zip(even.into_iter().zip(odd)) {
                 let before = flushed(f32::from_bits(acc.cast_unsigned()));
                 *acc = flushed(before + flushed(even + odd))
@@ -146,6 +181,7 @@ impl Tile {
 }
 
 /// A bfloat16 of a pair.
+#[inline(always)]
 fn half(pair: i32, odd: usize) -> f32 {
     let bits = pair.cast_unsigned();
     flushed(f32::from_bits(match odd {
@@ -155,6 +191,7 @@ fn half(pair: i32, odd: usize) -> f32 {
 }
 
 /// Subnormal numbers are taken for zero.
+#[inline(always)]
 fn flushed(x: f32) -> f32 {
     if x.abs() < f32::MIN_POSITIVE {
         0.0_f32.copysign(x)

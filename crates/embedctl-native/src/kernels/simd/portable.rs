@@ -24,6 +24,20 @@ fn first<T: Copy>(from: &[T]) -> [T; N] {
     std::array::from_fn(|i| from[i])
 }
 
+/// `round_ties_even`, which is a library's function on x86 without SSE4.1.
+#[inline(always)]
+fn rounded(x: f32) -> f32 {
+    if cfg!(not(target_arch = "x86_64")) {
+        return x.round_ties_even();
+    }
+    // From here on all numbers are whole, and the addition rounds to them.
+    const WHOLE: f32 = 8_388_608.0;
+    match x.abs() < WHOLE {
+        true => ((x.abs() + WHOLE) - WHOLE).copysign(x),
+        false => x,
+    }
+}
+
 impl Simd for Portable {
     const LANES: usize = N;
     const PANEL: usize = 2;
@@ -62,9 +76,9 @@ impl Simd for Portable {
         fn min(self, a: F, b: F) -> F = zip(a, b, |a, b| if a < b { a } else { b });
         fn abs(self, a: F) -> F = map(a, f32::abs);
         fn copysign(self, magnitude: F, sign: F) -> F = zip(magnitude, sign, f32::copysign);
-        fn round(self, a: F) -> F = map(a, f32::round_ties_even);
+        fn round(self, a: F) -> F = map(a, rounded);
         fn scale2(self, p: F, n: F) -> F = zip(p, n, |p, n| p * f32::from_bits(((n as i32 + 127) << 23) as u32));
-        fn to_int(self, a: F) -> I = map(a, |x| x.round_ties_even() as i32);
+        fn to_int(self, a: F) -> I = map(a, |x| rounded(x) as i32);
         fn truncate(self, a: F) -> I = map(a, |x| x as i32);
         fn to_float(self, a: I) -> F = map(a, |x| x as f32);
         fn as_float(self, a: I) -> F = map(a, |x| f32::from_bits(x as u32));
