@@ -8,7 +8,7 @@ use crate::program;
 use crate::support::{cases::stderr, wait_for};
 
 /// So many that the first part is long there before the last.
-const RECORDS: usize = 40_000;
+const RECORDS: usize = 16_000;
 
 /// A kind of output.
 struct Killed {
@@ -90,7 +90,7 @@ impl Scene {
         let model = Path::new("fixtures").join(kind.fixture).join("model");
         let mut command = program();
         command.current_dir(self.folder.path()).arg(kind.command);
-        command.args(["-q", "--no-cache", "--resume", "--part-rows", "500", "-m"]);
+        command.args(["-q", "--no-cache", "--resume", "--part-rows", "200", "-m"]);
         command.arg(fs::canonicalize(model).unwrap());
         command.args(["in.jsonl", "-o", out]).args(kind.options);
         command.args(more);
@@ -125,7 +125,7 @@ impl Scene {
         // The parts of the killed run are not embedded again.
         let embedded = stats["embedded"].as_u64().unwrap();
         assert!(
-            (1..=RECORDS as u64 - 500).contains(&embedded),
+            (1..=RECORDS as u64 - 200).contains(&embedded),
             "{out}: {stats}"
         );
     }

@@ -12,13 +12,12 @@ use object_store::{GetOptions, ListResult, ObjectMeta, ObjectStore};
 
 use super::failure::Failure;
 use super::local_copy::LocalCopy;
-use super::random_access::ObjectFile;
 use super::refusal::{Operation, is_denied, is_missing, says_nothing};
 use super::store::{Bucket, ObjectLocation, Stores};
 use super::version::{FetchedBody, Version, bare};
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_hub::{dataset, dataset_address};
-use embedctl_storage::{self as storage, Address, Child, Scheme, sidecar_key};
+use embedctl_storage::{Address, Child, Scheme, sidecar_key};
 
 /// An object that was found, and the store that has it. Cloning it is cheap.
 #[derive(Debug, Clone)]
@@ -29,13 +28,6 @@ pub(super) struct FoundObject {
     version: Version,
     /// Shared by all clones.
     pub(super) copy: Arc<LocalCopy>,
-}
-
-impl From<FoundObject> for storage::Object {
-    fn from(found: FoundObject) -> Self {
-        let address = found.address.clone();
-        Self::new(address, Arc::new(ObjectFile::new(found)))
-    }
 }
 
 impl FoundObject {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use object_store::{GetOptions, GetRange};
@@ -35,6 +35,13 @@ struct Blocks {
     /// Where the last fetch ended, and how much it was.
     end: u64,
     length: u64,
+}
+
+impl From<FoundObject> for storage::Object {
+    fn from(found: FoundObject) -> Self {
+        let address = found.address().clone();
+        Self::new(address, Arc::new(ObjectFile::new(found)))
+    }
 }
 
 /// The cause of every error is one of this project's, with a remedy.

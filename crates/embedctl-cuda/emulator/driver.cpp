@@ -50,15 +50,29 @@ int counted(int kind) {
   return fails_with[kind];
 }
 
+// A file of NaN, at least as long as asked for: memory that is mapped from it need not be filled.
+int file_of_nan(size_t bytes) {
+#ifdef __linux__
+  static int file = memfd_create("nan", MFD_CLOEXEC);
+  static size_t filled;
+  for (const std::string part(1 << 20, '\xff'); file >= 0 && filled < bytes; filled += part.size())
+    if (pwrite(file, part.data(), part.size(), filled) != ssize_t(part.size())) return -1;
+  return file;
+#else
+  return -1;
+#endif
+}
+
 // Memory that ends at a page that nobody may touch, and begins as NaN.
 char *guarded(size_t bytes, size_t &whole) {
   const size_t page = sysconf(_SC_PAGESIZE), rounded = (bytes + 255) / 256 * 256;
   whole = (rounded + page - 1) / page * page + page;
-  char *p = static_cast<char *>(mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  const int file = bytes < (1 << 20) ? -1 : file_of_nan(whole);
+  char *p = static_cast<char *>(mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | (file < 0 ? MAP_ANONYMOUS : 0), file, 0));
   if (p == MAP_FAILED) return nullptr;
   mprotect(p + whole - page, page, PROT_NONE);
   char *start = p + whole - page - rounded;
-  memset(start, 0xff, rounded);
+  if (file < 0) memset(start, 0xff, rounded);
   return start;
 }
 CUresult allocate(std::map<char *, Allocation> &memory, void **out, size_t bytes) {
