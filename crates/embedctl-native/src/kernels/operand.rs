@@ -10,7 +10,7 @@ use super::preparation::Range;
 use super::rounding::{IntegerStep, halves, i16_block, part, step16};
 use super::simd::{MOST_LANES, Simd};
 use super::tile::Block;
-use super::tile_layout::{Line, MOST_BYTE, TileNumbers, spread_halves, spread_triples};
+use super::tile_layout::{Line, MOST_BYTE, TileLayout, TileNumbers, spread_halves, spread_triples};
 use embedctl_common::Arithmetic;
 
 /// Memory for converted rows. Kept and refilled: it grows to the largest size asked for and then allocates no more.
@@ -141,6 +141,7 @@ impl Operand {
         self.scale.resize(self.scale.len().max(rows), 0.0);
         self.base.resize(self.base.len().max(rows), 0.0);
         with_floats!(matrix.isa(), s => {
+            let tiles = beside(s, tiles);
             for row in 0..rows {
                 let x = &x[row * stride..][..inputs];
                 let out = match tiles {
@@ -148,19 +149,20 @@ impl Operand {
                     None => &mut self.data.dwords_mut()[row * steps..][..steps],
                 };
                 let prepared = &mut self.prepared.floats_mut()[..inputs];
-                (self.scale[row], self.base[row]) = match (matrix.arithmetic(), matrix.preparation()) {
-                    (Arithmetic::Fp32, Some(preparation)) => {
-                        (preparation.apply(s, x, prepared).step(s, MOST_BYTE).worth, 0.0)
-                    }
-                    (Arithmetic::Fp32 | Arithmetic::Bf16, None) if tiles.is_some() => (1.0, 0.0),
-                    (Arithmetic::Fp32, None) => floats(x, out),
-                    (Arithmetic::Bf16, _) => halves(x, out),
-                    (Arithmetic::Int16, _) => pairs(s, x, out),
-                    (Arithmetic::Int8, None) => quads(s, x, Range::of(s, x), out),
-                    (Arithmetic::Int8, Some(preparation)) => {
-                        let range = preparation.apply(s, x, prepared);
-                        quads(s, prepared, range, out)
-                    }
+                // Written once each: what is inlined here takes long to compile.
+                let range = match (matrix.preparation(), matrix.arithmetic()) {
+                    (Some(preparation), _) => preparation.apply(s, x, prepared),
+                    (None, Arithmetic::Int8) => Range::of(s, x),
+                    (None, _) => Range::new(s, 0.0),
+                };
+                let is_prepared = matrix.preparation().is_some();
+                (self.scale[row], self.base[row]) = match matrix.arithmetic() {
+                    Arithmetic::Fp32 if is_prepared => (range.step(s, MOST_BYTE).worth, 0.0),
+                    Arithmetic::Fp32 | Arithmetic::Bf16 if tiles.is_some() => (1.0, 0.0),
+                    Arithmetic::Fp32 => floats(x, out),
+                    Arithmetic::Bf16 => halves(x, out),
+                    Arithmetic::Int16 => pairs(s, x, out),
+                    Arithmetic::Int8 => quads(s, if is_prepared { prepared } else { x }, range, out),
                 };
                 let Some(layout) = tiles else {
                     continue;
@@ -194,6 +196,12 @@ impl Operand {
             base: &self.base[..rows],
         }
     }
+}
+
+/// The layout of tiles, where there can be tiles beside these vectors.
+#[inline(always)]
+fn beside<S: Simd>(_: S, layout: Option<TileLayout>) -> Option<TileLayout> {
+    layout.filter(|_| S::HAS_TILES)
 }
 
 /// Writes line `number` of a row, whose first one begins `tiles`.

@@ -286,7 +286,7 @@ pub(super) struct Range<S: Simd> {
 impl<S: Simd> Range<S> {
     /// Of rows that hold `any` value.
     #[inline(always)]
-    fn new(s: S, any: f32) -> Self {
+    pub(super) fn new(s: S, any: f32) -> Self {
         let any = s.splat(any);
         Self {
             low: [any; 2],

@@ -106,6 +106,7 @@ pub(in super::super) unsafe fn bf16_is_faster() -> bool {
 
 impl Simd for Avx512 {
     const LANES: usize = 16;
+    const HAS_TILES: bool = cfg!(kernels = "amx");
     const PANEL: usize = 4;
     const ROWS: usize = 6;
     const NARROW_ROWS: usize = 12;

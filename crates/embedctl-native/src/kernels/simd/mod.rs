@@ -102,6 +102,10 @@ pub(super) trait Simd: Copy {
     const BYTE_OFFSET: i32;
     /// Whether the processor has an instruction for [`Self::dot_blocks`].
     const MULTIPLIES_BLOCKS: bool = false;
+    /// Whether this build has tiles beside these vectors: code for them is compiled with no others.
+    const HAS_TILES: bool = false;
+    /// Whether attention is compiled for usual widths of heads beside any width, which gives the same bits in less time.
+    const KNOWS_WIDTHS: bool = true;
     /// A vector of floats.
     type F: Copy;
     /// A vector of 32-bit integers, or of the pairs and quads that products take.
