@@ -248,6 +248,11 @@ impl ServedWorker for OpenedWorker {
             for (&row, vector) in finished.rows.iter().zip(finished.vectors.iter()) {
                 vectors[row as usize] = Some(Ok(served(vector.first())));
             }
+            for row in finished.overflowed {
+                if let Some(Ok(served)) = &mut vectors[row as usize] {
+                    served.has_overflowed = true;
+                }
+            }
             for (row, cause) in finished.failed {
                 vectors[row as usize] = Some(Err(cause));
             }
@@ -264,5 +269,6 @@ fn served(vector: RowVector<'_>) -> ServedRow {
     ServedRow {
         indices: vector.indices().unwrap_or_default().to_vec(),
         values: vector.values().to_vec(),
+        has_overflowed: false,
     }
 }

@@ -9,6 +9,8 @@ use serde_json::Value;
 
 use crate::cuda::{OWN, emulated, sandbox};
 use crate::sandbox::{Run, Sandbox, copy_folder, in_repository};
+#[cfg(feature = "serve")]
+use crate::server::Server;
 
 const MODEL: &str = "fixtures/parity/family-distilbert/model";
 
@@ -259,6 +261,25 @@ fn rows_that_overflow_are_the_same_in_parts_shards_and_earlier_outputs() {
     assert_eq!(run("some.jsonl", "-o some.parquet"), 1);
     assert_eq!(run("texts.jsonl", "-o again.jsonl --reuse some.parquet"), 1);
     assert_eq!(read(&sandbox.path("again.jsonl")), whole);
+}
+
+/// A server's `/metrics` count them.
+#[cfg(feature = "serve")]
+#[test]
+fn a_server_counts_the_rows_that_overflow() {
+    let Some(sandbox) = sandbox("a server's rows that overflow") else {
+        return;
+    };
+    let model = changed(&sandbox, MODEL, too_great_for_fp16);
+    let mut command = sandbox.command(["serve", "--threads", "1", "--listen", "127.0.0.1:0"]);
+    emulated(&mut command, &sandbox, &model).args(format!("{OWN} --precision fp16").split(' '));
+    let server = Server::spawn(&mut command);
+    let vectors = server.vectors(&TEXTS.map(str::to_owned));
+    assert!(vectors.iter().flatten().all(|value| value.is_finite()));
+    let (status, metrics) = server.get("/metrics");
+    assert_eq!(status, 200);
+    let counted = "embedctl_serve_overflowed_total 2\n";
+    assert!(metrics.contains(counted), "{metrics}");
 }
 
 #[test]

@@ -58,6 +58,10 @@ mod sandbox;
 mod score;
 mod search;
 mod search_inputs;
+#[cfg(all(target_os = "linux", feature = "serve"))]
+#[path = "../serve/server.rs"]
+#[allow(dead_code)] // for all that the server's tests need
+mod server;
 mod streams;
 #[cfg(unix)]
 #[path = "../support/terminal.rs"]

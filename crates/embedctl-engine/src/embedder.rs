@@ -28,6 +28,7 @@ const STREAM_WINDOW: usize = 4096;
 pub struct Embedder {
     loaded: LoadedModel,
     workers: Vec<RowWorker>,
+    overflowed: u64,
 }
 
 impl Embedder {
@@ -48,6 +49,7 @@ impl Embedder {
         Ok(Self {
             workers: workers.collect::<Result<_>>()?,
             loaded,
+            overflowed: 0,
         })
     }
 
@@ -72,6 +74,12 @@ impl Embedder {
     /// Bytes of memory that the model takes, about, where its engine knows.
     pub fn memory(&self) -> Option<u64> {
         self.loaded.memory()
+    }
+
+    /// How many of the texts so far overflowed in fp16 and were computed in bf16.
+    #[must_use]
+    pub fn overflowed(&self) -> u64 {
+        self.overflowed
     }
 
     /// The tokenizer.
@@ -213,6 +221,7 @@ impl Embedder {
         })?;
         let mut places: Vec<Option<RowParts<'_>>> = vec![None; texts.len()];
         for finished in &finished {
+            self.overflowed += finished.overflowed.len() as u64;
             if let Some((row, cause)) = finished.failed.first() {
                 let place = Place::file(format!("text {row}"));
                 return Err(Error::record(place, cause.clone()));

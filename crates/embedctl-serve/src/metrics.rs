@@ -75,6 +75,8 @@ pub(crate) struct Metrics {
     pub tokens: EventCounter,
     /// Inputs that were cut to the model's length.
     pub truncated: EventCounter,
+    /// Rows that overflowed in fp16 and were computed in bf16.
+    pub overflowed: EventCounter,
 }
 
 /// Numbers of the moment.
@@ -100,6 +102,7 @@ impl Metrics {
             inputs: EventCounter::default(),
             tokens: EventCounter::default(),
             truncated: EventCounter::default(),
+            overflowed: EventCounter::default(),
         }
     }
 
@@ -199,6 +202,11 @@ impl Metrics {
                 "truncated_total",
                 "Inputs that were cut to the model's length.",
                 &self.truncated,
+            ),
+            (
+                "overflowed_total",
+                "Inputs that overflowed in fp16 and were computed in bf16.",
+                &self.overflowed,
             ),
         ] {
             page.family(name, "counter", help);

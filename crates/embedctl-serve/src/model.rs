@@ -165,13 +165,15 @@ pub struct ServedRow {
     pub indices: Vec<u32>,
     /// The vector's components, the scores, or the values of the entries.
     pub values: Vec<f32>,
+    /// Whether they overflowed in fp16 and were computed in bf16.
+    pub has_overflowed: bool,
 }
 
 impl From<Vec<f32>> for ServedRow {
     fn from(values: Vec<f32>) -> Self {
         Self {
-            indices: Vec::new(),
             values,
+            ..Self::default()
         }
     }
 }

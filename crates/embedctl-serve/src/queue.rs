@@ -313,6 +313,8 @@ impl Queue {
             Ok(numbers) => {
                 self.failures.store(0, Ordering::Relaxed);
                 self.remember_pace(rows.tokens(), took);
+                let overflowed = numbers.iter().flatten().filter(|row| row.has_overflowed);
+                self.metrics.overflowed.add(overflowed.count() as u64);
                 let mut numbers = numbers.into_iter();
                 for part in taken {
                     part.settle(&mut numbers);
