@@ -14,10 +14,10 @@ use super::failure::Failure;
 use super::local_copy::LocalCopy;
 use super::refusal::{Operation, is_denied, is_missing, says_nothing};
 use super::store::{Bucket, ObjectLocation, Stores};
-use super::version::{FetchedBody, Version, bare};
+use super::version::{FetchedBody, Version};
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_hub::{dataset, dataset_address};
-use embedctl_storage::{Address, Child, Scheme, sidecar_key};
+use embedctl_storage::{Address, Child, Scheme, bare_etag, sidecar_key};
 
 /// An object that was found, and the store that has it. Cloning it is cheap.
 #[derive(Debug, Clone)]
@@ -136,7 +136,7 @@ impl Stores {
         let objects = listed.objects.iter().map(|meta| Child {
             name: name(&meta.location),
             size: meta.size,
-            etag: bare(meta.e_tag.as_deref()),
+            etag: bare_etag(meta.e_tag.as_deref()),
         });
         let prefixes = listed.common_prefixes.iter().map(|path| Child {
             name: format!("{}/", name(path)),

@@ -11,6 +11,7 @@ use http::header::{DATE, ETAG, LAST_MODIFIED};
 use object_store::{Extensions, GetResult, ObjectMeta};
 
 use embedctl_common::threads::locked;
+use embedctl_storage::bare_etag;
 
 /// `Last-Modified` has whole seconds: a change within the second of the answer could leave it as it was.
 const SETTLED: Duration = Duration::from_secs(2);
@@ -123,7 +124,7 @@ impl Version {
         if self.size != other.size || !self.is_certain {
             return self.size == other.size;
         }
-        let same_etag = bare(self.etag.as_deref()) == bare(other.etag.as_deref());
+        let same_etag = bare_etag(self.etag.as_deref()) == bare_etag(other.etag.as_deref());
         match &self.etag {
             Some(etag) if !is_weak(etag) => same_etag,
             etag => {
@@ -132,11 +133,6 @@ impl Version {
             }
         }
     }
-}
-
-/// An ETag without its quotes: Azure quotes it in its header, and not where it lists.
-pub(super) fn bare(etag: Option<&str>) -> Option<String> {
-    etag.map(|etag| etag.trim_matches('"').to_owned())
 }
 
 fn is_weak(etag: &str) -> bool {

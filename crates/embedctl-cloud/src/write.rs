@@ -12,11 +12,10 @@ use super::RETRIES;
 use super::failure::{Failure, was_cut, watched};
 use super::refusal::{Operation, exists, is_denied, is_missing, says_nothing};
 use super::store::{ObjectLocation, Stores};
-use super::version::bare;
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::remedies;
 use embedctl_common::setting::FORCE;
-use embedctl_storage::{Address, ObjectStores as _, ObjectWriter, WrittenObject};
+use embedctl_storage::{Address, ObjectStores as _, ObjectWriter, WrittenObject, bare_etag};
 
 /// Bytes of a part. Stores want 5 MiB at least, some want all alike.
 const PART: usize = 16 << 20;
@@ -160,7 +159,7 @@ impl Stores {
             let payload = PutPayload::from_bytes(bytes);
             let put = store.put_opts(&path, payload, mode.into()).await?;
             Ok(WrittenObject {
-                etag: bare(put.e_tag.as_deref()),
+                etag: bare_etag(put.e_tag.as_deref()),
             })
         };
         self.attempt(put)

@@ -35,4 +35,4 @@ pub use folder::{OWN, own_address, own_folder, sidecar_key};
 pub use location::Location;
 pub use option::StorageOption;
 pub use seeking::Seeking;
-pub use stores::{Child, Object, ObjectStores, ObjectWriter, Storage, WrittenObject};
+pub use stores::{Child, Object, ObjectStores, ObjectWriter, Storage, WrittenObject, bare_etag};

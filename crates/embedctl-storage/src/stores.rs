@@ -52,7 +52,7 @@ pub trait ObjectStores: fmt::Debug + Send + Sync {
     fn holds(&self, address: &Address, bytes: &[u8]) -> Result<Option<WrittenObject>> {
         match self.look_for(address)? {
             Some(object) if object.size() == bytes.len() as u64 => {
-                let etag = object.etag().map(|etag| etag.trim_matches('"').to_owned());
+                let etag = bare_etag(object.etag());
                 let is_so = object.read_whole(bytes.len() as u64)? == bytes;
                 Ok(is_so.then_some(WrittenObject { etag }))
             }
@@ -214,6 +214,12 @@ pub struct Child {
     pub size: u64,
     /// The ETag of its content, without quotes, if the store gives one.
     pub etag: Option<String>,
+}
+
+/// An ETag without its quotes: Azure quotes it in its header, and not where it lists.
+#[must_use]
+pub fn bare_etag(etag: Option<&str>) -> Option<String> {
+    etag.map(|etag| etag.trim_matches('"').to_owned())
 }
 
 /// An object that was written.

@@ -10,7 +10,7 @@ use std::sync::{Mutex, OnceLock};
 use tempfile::TempDir;
 
 use super::{Content, Entry, FolderLock, LARGEST_READ, OWN, SharedFolder, own};
-use crate::{Address, Child, Readable, Storage, WrittenObject};
+use crate::{Address, Child, Readable, Storage, WrittenObject, bare_etag};
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::threads::locked;
 
@@ -172,7 +172,7 @@ impl SharedFolder for ObjectFolder {
         // Another run has put the same.
         let storage = self.after.get().unwrap_or(&self.storage);
         let object = storage.look_for(&self.at(name)?)?;
-        Ok(object.and_then(|object| object.etag().map(bare)))
+        Ok(object.and_then(|object| bare_etag(object.etag())))
     }
 
     fn stray(&self) -> Result<Option<String>> {
@@ -229,9 +229,4 @@ impl SharedFolder for ObjectFolder {
     fn lock(&self, _: &str) -> Result<Option<FolderLock>> {
         Ok(Some(FolderLock::none()))
     }
-}
-
-/// An etag as a listing tells it.
-fn bare(etag: &str) -> String {
-    etag.trim_matches('"').to_owned()
 }
