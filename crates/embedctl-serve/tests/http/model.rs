@@ -219,6 +219,7 @@ impl ServedWorker for GatedWorker {
                 // As of a sparse vector; other heads do not look at them.
                 indices: (0..).step_by(7).take(WIDTH).collect(),
                 values: numbers(text),
+                has_overflowed: false,
             }),
         };
         Ok(texts.iter().map(row).collect())
