@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cuda::{OWN, emulated, sandbox};
 use crate::sandbox::{Run, Sandbox, copy_folder, in_repository};
@@ -270,16 +270,25 @@ fn a_server_counts_the_rows_that_overflow() {
     let Some(sandbox) = sandbox("a server's rows that overflow") else {
         return;
     };
-    let model = changed(&sandbox, MODEL, too_great_for_fp16);
-    let mut command = sandbox.command(["serve", "--threads", "1", "--listen", "127.0.0.1:0"]);
-    emulated(&mut command, &sandbox, &model).args(format!("{OWN} --precision fp16").split(' '));
-    let server = Server::spawn(&mut command);
-    let vectors = server.vectors(&TEXTS.map(str::to_owned));
-    assert!(vectors.iter().flatten().all(|value| value.is_finite()));
-    let (status, metrics) = server.get("/metrics");
-    assert_eq!(status, 200);
-    let counted = "embedctl_serve_overflowed_total 2\n";
-    assert!(metrics.contains(counted), "{metrics}");
+    for (model, route, body) in [
+        (MODEL, "/embed", json!({"inputs": TEXTS})),
+        (SPARSE, "/embed_sparse", json!({"inputs": TEXTS})),
+        (SCORES, "/rerank", json!({"query": "seven", "texts": TEXTS})),
+    ] {
+        let model = changed(&sandbox, model, too_great_for_fp16);
+        let mut command = sandbox.command(["serve", "--threads", "1", "--listen", "127.0.0.1:0"]);
+        let line = format!("{OWN} --precision fp16");
+        emulated(&mut command, &sandbox, &model).args(line.split(' '));
+        let server = Server::spawn(&mut command);
+        let (status, answer) = server.post(route, &body);
+        assert!(
+            status == 200 && !answer.contains("null"),
+            "{route}: {answer}"
+        );
+        let (_, metrics) = server.get("/metrics");
+        let counted = "embedctl_serve_overflowed_total 2\n";
+        assert!(metrics.contains(counted), "{route}: {metrics}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use embedctl::cancel::CancelToken;
-use embedctl::storage::{Address, Content, Object, ObjectFolder, SharedFolder as _, Storage};
+use embedctl::storage::{Address, Content, ObjectFolder, SharedFolder as _, Storage, StoredObject};
 
 use crate::hub::http::{Reply, Request, Server, Step};
 use crate::servers::{azurite, google, moto, storage};
@@ -20,11 +20,11 @@ fn write(storage: &Storage, url: &str, bytes: &[u8], replace: bool) -> embedctl:
     writer.finish()
 }
 
-fn read(object: &Object) -> Vec<u8> {
+fn read(object: &StoredObject) -> Vec<u8> {
     object.read_whole(u64::MAX).unwrap()
 }
 
-fn part(object: &Object, from: usize, length: usize) -> Vec<u8> {
+fn part(object: &StoredObject, from: usize, length: usize) -> Vec<u8> {
     let mut part = vec![0; length];
     object.bytes().read_at(from as u64, &mut part).unwrap();
     part
@@ -60,7 +60,7 @@ fn does_everything(storage: &Storage, base: &str) {
 
     let names = |url: &str| -> Vec<String> {
         let listed = storage.list(&at(url)).unwrap();
-        let name = |object: &Object| object.address().key().to_owned();
+        let name = |object: &StoredObject| object.address().key().to_owned();
         listed.iter().map(name).collect()
     };
     assert_eq!(

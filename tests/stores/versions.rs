@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use embedctl::cancel::CancelToken;
-use embedctl::storage::{Address, Object};
+use embedctl::storage::{Address, StoredObject};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
@@ -90,7 +90,7 @@ fn cut(mut reply: Reply, after: usize) -> Reply {
     reply
 }
 
-fn look(server: &Server) -> Object {
+fn look(server: &Server) -> StoredObject {
     let url = format!("http://{}/k.bin", server.host());
     storage([], &CancelToken::new())
         .look(&Address::parse(&url).unwrap())
@@ -108,7 +108,7 @@ fn versions() -> [Vec<u8>; 2] {
 }
 
 /// Parts of it in a wild order, put together.
-fn in_parts(object: &Object) -> embedctl::Result<Vec<u8>> {
+fn in_parts(object: &StoredObject) -> embedctl::Result<Vec<u8>> {
     const PART: usize = 64 << 10;
     let mut whole = vec![0; SIZE];
     for number in 0..SIZE / PART {
@@ -119,7 +119,7 @@ fn in_parts(object: &Object) -> embedctl::Result<Vec<u8>> {
 }
 
 /// Two readers that begin in the middle.
-fn in_halves(object: &Object) -> embedctl::Result<Vec<u8>> {
+fn in_halves(object: &StoredObject) -> embedctl::Result<Vec<u8>> {
     let mut whole = Vec::new();
     let half = SIZE as u64 / 2;
     let mut read = |from| {
@@ -167,7 +167,7 @@ fn two_versions_of_an_object_are_never_mixed_whatever_the_server_tells() {
                 0 => cut(reply, 2 << 20),
                 _ => reply,
             };
-            let whole = |read: fn(&Object) -> embedctl::Result<Vec<u8>>| {
+            let whole = |read: fn(&StoredObject) -> embedctl::Result<Vec<u8>>| {
                 let server = server(validators, versions(), first_for, spoil);
                 let case = format!("{validators:?}, {first_for}");
                 match read(&look(&server)) {

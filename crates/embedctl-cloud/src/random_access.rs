@@ -37,7 +37,7 @@ struct Blocks {
     length: u64,
 }
 
-impl From<FoundObject> for storage::Object {
+impl From<FoundObject> for storage::StoredObject {
     fn from(found: FoundObject) -> Self {
         let address = found.address().clone();
         Self::new(address, Arc::new(ObjectFile::new(found)))
@@ -73,7 +73,7 @@ impl storage::Bytes for ObjectFile {
 
     fn beside(&self, ending: &str) -> Result<Option<Readable>> {
         let beside = self.object.beside(ending)?;
-        Ok(beside.map(|beside| Readable::from(storage::Object::from(beside))))
+        Ok(beside.map(|beside| Readable::from(storage::StoredObject::from(beside))))
     }
 }
 

@@ -32,7 +32,7 @@ use embedctl_common::secrets::{Secrets, Typed};
 use embedctl_common::threads::{locked, spawn};
 use embedctl_hub::HubSettings;
 use embedctl_storage::{
-    Address, Child, Object, ObjectStores, ObjectWriter, Scheme, Storage, StorageOption,
+    Address, Child, ObjectStores, ObjectWriter, Scheme, Storage, StorageOption, StoredObject,
     WrittenObject,
 };
 
@@ -380,21 +380,21 @@ impl Stores {
 }
 
 impl ObjectStores for Stores {
-    fn list(&self, address: &Address) -> Result<Vec<Object>> {
+    fn list(&self, address: &Address) -> Result<Vec<StoredObject>> {
         let found = Self::list(self, address)?;
-        Ok(found.into_iter().map(Object::from).collect())
+        Ok(found.into_iter().map(StoredObject::from).collect())
     }
 
     fn children(&self, prefix: &Address) -> Result<Vec<Child>> {
         Self::children(self, prefix)
     }
 
-    fn look(&self, address: &Address) -> Result<Object> {
-        Self::look(self, address).map(Object::from)
+    fn look(&self, address: &Address) -> Result<StoredObject> {
+        Self::look(self, address).map(StoredObject::from)
     }
 
-    fn look_for(&self, address: &Address) -> Result<Option<Object>> {
-        Ok(Self::look_for(self, address)?.map(Object::from))
+    fn look_for(&self, address: &Address) -> Result<Option<StoredObject>> {
+        Ok(Self::look_for(self, address)?.map(StoredObject::from))
     }
 
     fn exists(&self, address: &Address) -> Result<bool> {

@@ -35,4 +35,6 @@ pub use folder::{OWN, own_address, own_folder, sidecar_key};
 pub use location::Location;
 pub use option::StorageOption;
 pub use seeking::Seeking;
-pub use stores::{Child, Object, ObjectStores, ObjectWriter, Storage, WrittenObject, bare_etag};
+pub use stores::{
+    Child, ObjectStores, ObjectWriter, Storage, StoredObject, WrittenObject, bare_etag,
+};

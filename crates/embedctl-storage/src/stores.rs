@@ -18,7 +18,7 @@ pub trait ObjectStores: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// If there is none, or the store refuses; both errors have a remedy.
-    fn list(&self, address: &Address) -> Result<Vec<Object>>;
+    fn list(&self, address: &Address) -> Result<Vec<StoredObject>>;
 
     /// Names, sizes and etags of the objects directly below a prefix, sorted; none where there is nothing. What has
     /// objects below it in turn ends in a slash.
@@ -31,13 +31,13 @@ pub trait ObjectStores: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// If it is not there, or the store refuses.
-    fn look(&self, address: &Address) -> Result<Object>;
+    fn look(&self, address: &Address) -> Result<StoredObject>;
 
     /// One object by its name, if there is one. An object that a web server forbids counts as missing.
     ///
     /// # Errors
     /// If the store refuses.
-    fn look_for(&self, address: &Address) -> Result<Option<Object>>;
+    fn look_for(&self, address: &Address) -> Result<Option<StoredObject>>;
 
     /// Whether there is an object of that name.
     ///
@@ -120,12 +120,12 @@ pub trait ObjectWriter: Write + fmt::Debug + Send {
 
 /// An object that was found. Cloning it is cheap.
 #[derive(Clone)]
-pub struct Object {
+pub struct StoredObject {
     address: Address,
     bytes: Arc<dyn Bytes>,
 }
 
-impl Object {
+impl StoredObject {
     /// The object at `address` and its content.
     #[must_use]
     pub fn new(address: Address, bytes: Arc<dyn Bytes>) -> Self {
@@ -178,26 +178,26 @@ impl Object {
     }
 }
 
-impl fmt::Debug for Object {
+impl fmt::Debug for StoredObject {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
-            .debug_tuple("Object")
+            .debug_tuple("StoredObject")
             .field(&self.address)
             .finish()
     }
 }
 
 /// Compared by address.
-impl PartialEq for Object {
+impl PartialEq for StoredObject {
     fn eq(&self, other: &Self) -> bool {
         self.address == other.address
     }
 }
 
-impl Eq for Object {}
+impl Eq for StoredObject {}
 
-impl From<Object> for Readable {
-    fn from(object: Object) -> Self {
+impl From<StoredObject> for Readable {
+    fn from(object: StoredObject) -> Self {
         Self {
             name: object.address.to_string(),
             bytes: object.bytes,

@@ -15,7 +15,7 @@ use crate::writing::format::OutputFormat;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::INPUT_FORMAT;
 use embedctl_records::format::InputFormat;
-use embedctl_storage::{Address, Location, Object, Storage};
+use embedctl_storage::{Address, Location, Storage, StoredObject};
 
 /// The sources that `inputs` name, in order; standard input where they name none. A folder is all files in it and in folders below, sorted by
 /// path, whose endings name a format (`format`, where it is given), without hidden ones; a pattern (`*`, `?`,
@@ -159,7 +159,7 @@ fn objects(
         let names: Vec<String> = names.collect();
         lake::refuse_listed(names.iter().map(String::as_str))?;
     }
-    let is_visible = |object: &Object| {
+    let is_visible = |object: &StoredObject| {
         let below = object.address().key().strip_prefix(address.key());
         !below.is_some_and(|below| below.split('/').any(|name| is_hidden(name.as_bytes())))
     };

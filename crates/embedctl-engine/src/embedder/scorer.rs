@@ -46,6 +46,12 @@ impl Scorer {
         self.embedder.model()
     }
 
+    /// How many of the texts or pairs so far overflowed in fp16 and were computed in bf16.
+    #[must_use]
+    pub fn overflowed(&self) -> u64 {
+        self.embedder.overflowed()
+    }
+
     fn kind(&self) -> Option<&ScoreKind> {
         self.model().config.scores.as_ref()
     }

@@ -275,28 +275,6 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
         out: &mut [f32],
         stride: usize,
     ) {
-        if const { WIDTH != 0 && !S::KNOWS_WIDTHS } {
-            let Self {
-                shape,
-                queries,
-                keys,
-                values,
-                len,
-                bias,
-                ..
-            } = *self;
-            let part = self.part.clone();
-            let any = Text::<0> {
-                shape,
-                queries,
-                keys,
-                values,
-                len,
-                part,
-                bias,
-            };
-            return any.run(s, dot, scratch, out, stride);
-        }
         let shape = self.shape;
         let width = self.width();
         scratch

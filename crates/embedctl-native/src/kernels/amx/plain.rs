@@ -120,9 +120,8 @@ impl Tile {
                 false => i32::from(byte),
             }
         };
-        let places = 0..4_u32;
         for (from, b) in b.0.iter().enumerate() {
-            for place in places.clone() {
+            for place in 0..4 {
                 let mut of_place = [0; SIDE];
                 for (to, b) in of_place.iter_mut().zip(b) {
                     *to = byte(*b, place, b_signed);

@@ -104,8 +104,6 @@ pub(super) trait Simd: Copy {
     const MULTIPLIES_BLOCKS: bool = false;
     /// Whether this build has tiles beside these vectors: code for them is compiled with no others.
     const HAS_TILES: bool = false;
-    /// Whether attention is compiled for usual widths of heads beside any width, which gives the same bits in less time.
-    const KNOWS_WIDTHS: bool = true;
     /// A vector of floats.
     type F: Copy;
     /// A vector of 32-bit integers, or of the pairs and quads that products take.

@@ -41,7 +41,6 @@ fn rounded(x: f32) -> f32 {
 impl Simd for Portable {
     const LANES: usize = N;
     const HAS_TILES: bool = cfg!(test);
-    const KNOWS_WIDTHS: bool = false;
     const PANEL: usize = 2;
     const ROWS: usize = 4;
     const NARROW_ROWS: usize = 4;
