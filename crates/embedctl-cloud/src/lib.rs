@@ -21,6 +21,7 @@ mod options;
 mod random_access;
 mod read;
 mod refusal;
+mod settings;
 mod store;
 mod transport;
 mod version;

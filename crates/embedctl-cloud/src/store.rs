@@ -2,7 +2,6 @@
 //! thread, so that the rest of the program stays synchronous.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
 use std::fmt;
 use std::future::Future;
 use std::pin::pin;
@@ -25,7 +24,7 @@ use tokio::sync::{oneshot, watch};
 use super::failure::{Failure, watched};
 use super::refusal::{self, Operation};
 use super::transport::{Connector, ServiceKind, StoreConnections};
-use super::{RETRIES, options};
+use super::{RETRIES, options, settings};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::secrets::{Secrets, Typed};
@@ -312,7 +311,7 @@ impl Stores {
         macro_rules! store {
             ($builder:ident, $key:ident, $prefix:literal, $others:expr, $name:ident, $own:expr) => {{
                 let variables = std::env::vars_os();
-                let set = settings::<$key>($prefix, $others, variables, self.options());
+                let set = settings::of_store::<$key>($prefix, $others, variables, self.options());
                 let mut builder = $builder::default();
                 for (key, value) in set {
                     builder = builder.with_config(key, value);
@@ -335,7 +334,7 @@ impl Stores {
         }
         match address.scheme() {
             Scheme::S3 => {
-                let own = |builder| refuse_profile(address, builder);
+                let own = |builder| settings::refuse_profile(address, builder);
                 store!(
                     AmazonS3Builder,
                     AmazonS3ConfigKey,
@@ -356,7 +355,7 @@ impl Stores {
                 )
             }
             Scheme::Gs => {
-                let own = |builder| Ok::<_, Error>(emulated(builder));
+                let own = |builder| Ok::<_, Error>(settings::emulated(builder));
                 store!(
                     GoogleCloudStorageBuilder,
                     GoogleConfigKey,
@@ -431,132 +430,5 @@ impl ObjectStores for Stores {
             settings, options, ..
         } = &*self.0;
         open(settings.clone(), options.clone(), &CancelToken::new())
-    }
-}
-
-/// The settings of a store: the environment's (variables with the prefix, and the `others`), then the options'. An empty
-/// one is none, as for the providers' own clients; the crate's `from_env` takes it for an address and panics.
-fn settings<K: FromStr + PartialEq + Copy>(
-    prefix: &str,
-    others: &[(&str, K)],
-    variables: impl Iterator<Item = (OsString, OsString)>,
-    options: impl Iterator<Item = (K, String)>,
-) -> Vec<(K, String)> {
-    let of_environment = variables.filter_map(|(name, value)| {
-        let (name, value) = (name.to_str()?, value.to_str()?);
-        let other = others.iter().find(|(other, _)| *other == name);
-        let key = match other {
-            Some((_, key)) => *key,
-            None if name.starts_with(prefix) => name.to_ascii_lowercase().parse().ok()?,
-            None => return None,
-        };
-        Some((key, value.to_owned()))
-    });
-    let of_environment = of_environment.filter(|(_, value)| !value.is_empty());
-    let mut set: Vec<(K, String)> = Vec::new();
-    for (key, value) in of_environment.chain(options) {
-        set.retain(|(known, _)| *known != key);
-        set.push((key, value));
-    }
-    set.retain(|(_, value)| !value.is_empty());
-    set
-}
-
-/// Google's own clients ask the emulator that this variable names, without credentials where they have none.
-fn emulated(builder: GoogleCloudStorageBuilder) -> GoogleCloudStorageBuilder {
-    let has = |key| builder.get_config_value(&key).is_some();
-    let host = std::env::var("STORAGE_EMULATOR_HOST").unwrap_or_default();
-    if host.is_empty() || has(GoogleConfigKey::BaseUrl) {
-        return builder;
-    }
-    let url = match Address::is_url(&host) {
-        true => host.trim_end_matches('/').to_owned(),
-        false => format!("http://{host}"),
-    };
-    let credentials = [
-        GoogleConfigKey::ServiceAccount,
-        GoogleConfigKey::ServiceAccountKey,
-        GoogleConfigKey::ApplicationCredentials,
-    ];
-    let has_some = credentials.into_iter().any(has);
-    let builder = builder.with_base_url(&url);
-    if has_some {
-        return builder;
-    }
-    let nobody =
-        r#"{"private_key": "", "private_key_id": "", "client_email": "", "disable_oauth": true}"#;
-    builder.with_service_account_key(nobody)
-}
-
-/// A named profile lies in files that `object_store` does not read: it would ask for a machine's own credentials.
-fn refuse_profile(address: &Address, builder: AmazonS3Builder) -> Result<AmazonS3Builder> {
-    let Some(profile) = std::env::var("AWS_PROFILE")
-        .ok()
-        .filter(|name| !name.is_empty())
-    else {
-        return Ok(builder);
-    };
-    let has = |key| {
-        builder
-            .get_config_value(&key)
-            .is_some_and(|value| !value.is_empty())
-    };
-    let found = [
-        AmazonS3ConfigKey::AccessKeyId,
-        AmazonS3ConfigKey::WebIdentityTokenFile,
-        AmazonS3ConfigKey::ContainerCredentialsRelativeUri,
-        AmazonS3ConfigKey::ContainerCredentialsFullUri,
-    ];
-    let anonymous = builder.get_config_value(&AmazonS3ConfigKey::SkipSignature);
-    if found.into_iter().any(has) || anonymous.is_some_and(|value| value == "true") {
-        return Ok(builder);
-    }
-    Err(Error::new(
-        ErrorKind::Storage,
-        address,
-        format!("AWS_PROFILE names the profile {profile}, but named profiles are not read"),
-    )
-    .with_remedy(format!(
-        "export its keys first: eval \"$(aws configure export-credentials --profile {profile} --format env)\""
-    )))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_empty_variable_is_an_unset_one() {
-        let variable = |(name, value): (&str, &str)| (name.into(), value.into());
-        let set = |variables: &[(&str, &str)], options: &[(AmazonS3ConfigKey, &str)]| {
-            let options = options
-                .iter()
-                .map(|(key, value)| (*key, (*value).to_owned()));
-            settings(
-                "AWS_",
-                &[],
-                variables.iter().copied().map(variable),
-                options,
-            )
-        };
-        let (endpoint, region) = (AmazonS3ConfigKey::Endpoint, AmazonS3ConfigKey::Region);
-        let empty = ("AWS_ENDPOINT_URL", "");
-        assert_eq!(
-            set(&[empty, ("AWS_REGION", "eu")], &[]),
-            [(region, "eu".into())]
-        );
-        // Of two names of a setting the one with a value holds, and an option may take a value away.
-        let other = ("AWS_ENDPOINT", "http://a");
-        assert_eq!(set(&[other, empty], &[]), [(endpoint, "http://a".into())]);
-        assert_eq!(set(&[other], &[(endpoint, "")]), []);
-        let others = [("SERVICE_ACCOUNT", GoogleConfigKey::ServiceAccount)];
-        let variables = [("SERVICE_ACCOUNT", "a.json"), ("AWS_REGION", "eu")].map(variable);
-        let google = settings(
-            "GOOGLE_",
-            &others,
-            variables.into_iter(),
-            std::iter::empty(),
-        );
-        assert_eq!(google, [(GoogleConfigKey::ServiceAccount, "a.json".into())]);
     }
 }
