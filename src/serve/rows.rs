@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use embedctl_common::file_state::FileState;
-use embedctl_common::vectors::RowVector;
 use embedctl_serve::{CorpusRow, ServedCorpus};
+use embedctl_vectors::RowVector;
 
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};

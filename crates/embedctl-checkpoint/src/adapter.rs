@@ -11,7 +11,7 @@ use super::names::{self, Alternatives, Sources, TASK_TYPE};
 use crate::adapter_settings::{AdapterSettings, LowRankAdapter};
 use crate::safetensors::{Checkpoint, Tensor};
 use embedctl_common::error::{Error, Result};
-use embedctl_common::low_rank::LowRank;
+use embedctl_vectors::low_rank::LowRank;
 
 /// peft's prefix of the network's module names.
 pub(crate) const WRAPPED: &str = "base_model.model.";

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Nothing here runs for each number, row or token, and the crate is built without optimisation: what does is in
-//! [`embedctl_common::elements`] and [`embedctl_common::low_rank`], and in the engines.
+//! [`embedctl_vectors::elements`] and [`embedctl_vectors::low_rank`], and in the engines.
 //!
 //! ```
 //! use embedctl_checkpoint::{architecture::Architecture, safetensors::Checkpoint};

@@ -21,11 +21,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use embedctl_common::elements::Element;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::file_state::{self, FileState};
 use embedctl_common::hash;
 use embedctl_common::small_file;
+use embedctl_vectors::elements::Element;
 
 pub use tensor::Tensor;
 

@@ -6,8 +6,8 @@
 use crate::architecture::Architecture;
 use crate::safetensors::{Checkpoint, missing};
 use embedctl_common::error::{Error, Result};
-use embedctl_common::low_rank::LowRank;
 use embedctl_common::setting::TASK;
+use embedctl_vectors::low_rank::LowRank;
 
 /// The end of the name of a weight that is parametrized.
 const ORIGINAL: &str = ".parametrizations.weight.original";

@@ -6,9 +6,8 @@
 //!  small_file, folder, hash, background_hash ── files that are read whole, and SHA-256
 //!  atomic ── files that appear whole or not at all; locks; temporary folders
 //!  safe_text, secrets ── text from outside, safe to show; secrets removed
-//!  texts, pair, vectors ── many of them in one allocation      stage ── where a run spends its time
-//!  elements, low_rank ── weights in memory, as files store them      activation, arithmetic ── names of what runs
-//!  prometheus ── metrics as text
+//!  texts, pair ── many texts in one allocation      stage ── where a run spends its time
+//!  activation, arithmetic ── names of what runs      prometheus ── metrics as text
 //!  trust ── whose files may be run or believed      user_cache ── the user's folder for files that can be made again
 //! ```
 //!
@@ -30,12 +29,10 @@ pub mod arithmetic;
 pub mod atomic;
 pub mod background_hash;
 pub mod cancel;
-pub mod elements;
 pub mod error;
 pub mod file_state;
 pub mod folder;
 pub mod hash;
-pub mod low_rank;
 pub mod machine;
 pub mod named;
 pub mod pair;
@@ -51,7 +48,6 @@ pub mod texts;
 pub mod threads;
 pub mod trust;
 mod user_cache;
-pub mod vectors;
 pub mod word_list;
 
 pub use activation::Activation;

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use half::{bf16, f16};
 use rayon::prelude::*;
 
-use embedctl_common::elements::{Element, ElementTable};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::threads::locked;
 use embedctl_native::{PlainNetwork, PlainProduct};
+use embedctl_vectors::elements::{Element, ElementTable};
 
 use crate::CardElement;
 use crate::card::Card;

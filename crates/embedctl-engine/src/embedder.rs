@@ -16,10 +16,10 @@ use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::setting::VECTORS;
 use embedctl_common::stage::Clock;
 use embedctl_common::threads::{panic_message, spawn_scoped};
-use embedctl_common::vectors::{Numbers, RowParts, RowVectors};
 use embedctl_model::Model;
 use embedctl_rows::batch::TokenRows;
 use embedctl_rows::tokenize::{Chunked, Chunks, TextTokenizer};
+use embedctl_vectors::{Numbers, RowParts, RowVectors};
 
 /// Texts that [`Embedder::stream`] takes at a time.
 const STREAM_WINDOW: usize = 4096;
@@ -132,7 +132,7 @@ impl Embedder {
 
     /// Embeds `texts` with a model of sparse vectors ([`ModelConfig::sparse`](embedctl_rows::ModelConfig::sparse)); rows come
     /// in their order. Of each row the entries that are not zero are kept:
-    /// [`get(row).entries()`](embedctl_common::vectors::RowVector::entries) gives the index of each, in ascending order, and its value.
+    /// [`get(row).entries()`](embedctl_vectors::RowVector::entries) gives the index of each, in ascending order, and its value.
     ///
     /// # Errors
     /// As [`Embedder::embed`]; or if the model's vectors are given in full.
@@ -149,8 +149,8 @@ impl Embedder {
 
     /// Embeds `texts` with a model of a vector for each token ([`ModelConfig::multi`](embedctl_rows::ModelConfig::multi)); rows
     /// come in their order. A row is `[tokens, dimensions]`:
-    /// [`get(row).vectors()`](embedctl_common::vectors::RowVector::vectors) gives them one after another, and
-    /// [`get(row).values()`](embedctl_common::vectors::RowVector::values) side by side.
+    /// [`get(row).vectors()`](embedctl_vectors::RowVector::vectors) gives them one after another, and
+    /// [`get(row).values()`](embedctl_vectors::RowVector::values) side by side.
     ///
     /// # Errors
     /// As [`Embedder::embed`]; or if the model gives one vector for a text.

@@ -5,8 +5,8 @@
 //! device pools; [`embedctl_rows::pool`] finishes both.
 
 use embedctl_common::error::Result;
-use embedctl_common::vectors::Numbers;
 use embedctl_rows::batch::{Batch, BatchLimits, TokenRows};
+use embedctl_vectors::Numbers;
 
 use crate::{Cosine, EngineInfo, FinishRow};
 

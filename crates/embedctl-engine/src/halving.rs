@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use embedctl_common::error::{Cause, Error, ErrorKind, Result};
 use embedctl_common::setting::{BATCH_TOKENS, MAX_LENGTH};
-use embedctl_common::vectors::{RowVectors, is_finite};
 use embedctl_rows::batch::BatchPlan;
+use embedctl_vectors::{RowVectors, is_finite};
 
 /// The results of a plan's rows.
 #[derive(Debug, Default)]

@@ -21,7 +21,7 @@ use embedctl_rows::{Dimensions, ModelConfig, OutputChoice};
 
 pub use self::compare::{Difference, Fields, Weight, differences, flatten, is_within, listed};
 use embedctl_common::error::{Error, Result};
-use embedctl_common::vectors::VectorKind;
+use embedctl_vectors::VectorKind;
 
 use crate::{EngineInfo, FloatType, Provider};
 

@@ -8,12 +8,12 @@ use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Cause, Result};
 use embedctl_common::stage::Clocks;
 use embedctl_common::threads::usable_cores;
-use embedctl_common::vectors::RowVectors;
-use embedctl_common::vectors::is_finite;
 use embedctl_model::{Model, ModelProvenance, WeightsKind};
 use embedctl_rows::batch::{self, BatchLimits, BatchPlan, TokenRows};
 use embedctl_rows::pool::Pooler;
 use embedctl_rows::tokenize::TextTokenizer;
+use embedctl_vectors::RowVectors;
+use embedctl_vectors::is_finite;
 
 use crate::halving::TokenLimit;
 use crate::identity::VectorIdentity;

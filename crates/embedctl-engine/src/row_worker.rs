@@ -7,12 +7,12 @@ use std::sync::Arc;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{MAX_LENGTH, MODEL_FILE, PROVIDER};
 use embedctl_common::stage::{Clocks, Watch};
-use embedctl_common::vectors::{Numbers, RowVectors};
 use embedctl_model::{Model, WeightsKind};
 use embedctl_rows::Frame;
 use embedctl_rows::batch::{Batch, BatchPlan, TokenRows};
 use embedctl_rows::pool::Pooler;
 use embedctl_rows::tokenize::SharedRows;
+use embedctl_vectors::{Numbers, RowVectors};
 
 use crate::halving::{Finished, TokenLimit};
 use crate::{Engine, Output, Worker};

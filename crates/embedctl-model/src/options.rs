@@ -9,9 +9,9 @@ use super::weights::WeightsKind;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::named::named;
 use embedctl_common::setting::{DIMENSIONS, NORMALIZE, POOLING, Setting};
-pub use embedctl_common::vectors::VectorKind;
-use embedctl_common::vectors::{Forms, RowForm};
 use embedctl_rows::PoolingMode;
+pub use embedctl_vectors::VectorKind;
+use embedctl_vectors::{Forms, RowForm};
 
 /// What a model is asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

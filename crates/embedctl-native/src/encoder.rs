@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use embedctl_common::threads::exhausted;
-use embedctl_common::vectors::{Numbers, RowVector};
 use embedctl_common::{Error, ErrorKind, Result};
 use embedctl_common::{machine, remedies, size, small_file};
+use embedctl_vectors::{Numbers, RowVector};
 
 use crate::kernels::{Arithmetic, Isa, TermPooling};
 use crate::loader::Loader;

@@ -26,7 +26,7 @@ use embedctl_checkpoint::names::{self, Alternatives, NormNames, TASK_TYPE};
 use embedctl_checkpoint::prefix::{self, Prefix};
 use embedctl_checkpoint::safetensors::{Checkpoint, Tensor, missing};
 use embedctl_checkpoint::tasks::{ChangedModule, TaskWeights};
-use embedctl_common::low_rank::LowRank;
+use embedctl_vectors::low_rank::LowRank;
 pub(crate) use products::StoredProduct;
 
 use embedctl_common::error::{Error, Result};

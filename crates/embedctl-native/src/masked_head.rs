@@ -19,7 +19,7 @@ use embedctl_checkpoint::safetensors::{Checkpoint, Tensor, missing};
 use embedctl_common::Activation;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::small_file;
-use embedctl_common::vectors::Numbers;
+use embedctl_vectors::Numbers;
 
 /// Terms whose logits are computed at a time: whole panels of every instruction set.
 const TERMS: usize = 256;

@@ -9,9 +9,9 @@ use embedctl_checkpoint::adapter::CheckedAdapter;
 use embedctl_checkpoint::architecture::Architecture;
 use embedctl_checkpoint::safetensors::Checkpoint;
 use embedctl_checkpoint::tasks::{self, TaskWeights};
-use embedctl_common::elements::Element;
 use embedctl_common::error::Result;
 use embedctl_common::hash;
+use embedctl_vectors::elements::Element;
 
 /// A network's weights on the disk.
 #[derive(Debug)]

@@ -9,8 +9,8 @@ use super::experts::ExpertWeights;
 use super::kernels::{Matrix, Norm};
 use super::latent::LatentWeights;
 use super::rotary::RotaryTable;
-use embedctl_common::elements::ElementTable;
-use embedctl_common::low_rank::LowRank;
+use embedctl_vectors::elements::ElementTable;
+use embedctl_vectors::low_rank::LowRank;
 
 /// The norms around half a layer.
 #[derive(Debug, Default)]

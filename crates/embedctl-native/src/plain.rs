@@ -20,8 +20,8 @@ use crate::rows::StoredRows;
 use embedctl_checkpoint::architecture::{Architecture, ExpertsDescription, PositionBias};
 use embedctl_checkpoint::safetensors::{Checkpoint, Tensor, missing};
 use embedctl_checkpoint::{Adapter, Rotary};
-use embedctl_common::elements::{Element, ElementTable};
 use embedctl_common::error::{Error, Result};
+use embedctl_vectors::elements::{Element, ElementTable};
 
 /// A described network and its checkpoint. Headers are read when it is opened, weights when they are asked for.
 #[derive(Debug)]

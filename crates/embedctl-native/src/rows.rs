@@ -3,8 +3,8 @@
 
 use embedctl_checkpoint::adapter::WeightChange;
 use embedctl_checkpoint::safetensors::Tensor;
-use embedctl_common::elements::Element;
 use embedctl_common::error::{Error, Result};
+use embedctl_vectors::elements::Element;
 
 /// Floats that are read at a time.
 const BLOCK: usize = 1 << 16;

@@ -8,11 +8,11 @@ use std::path::PathBuf;
 
 use crate::embedding::unknown_id;
 use embedctl_checkpoint::safetensors::Checkpoint;
-use embedctl_common::elements::ElementTable;
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::machine;
 use embedctl_common::remedies;
 use embedctl_common::size;
+use embedctl_vectors::elements::ElementTable;
 
 /// sentence-transformers' table.
 const ONE_A_TOKEN: &str = "embedding.weight";

@@ -8,7 +8,7 @@ use super::plain::{PlainNetwork, PlainTable};
 use super::tests::{CASES, case_of, open_changed, run_all};
 use embedctl_checkpoint::Adapter;
 use embedctl_checkpoint::architecture::Architecture;
-use embedctl_common::elements::Element;
+use embedctl_vectors::elements::Element;
 
 const NAMES: [&str; 2] = ["jina-lora", "jina-lora-two-types"];
 

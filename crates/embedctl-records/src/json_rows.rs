@@ -10,7 +10,7 @@ use crate::sparse::SparseColumn;
 use arrow::array::{RecordBatch, new_empty_array};
 use arrow::datatypes::{Field, FieldRef};
 use embedctl_common::error::{Error, Result};
-use embedctl_common::vectors::Numbers;
+use embedctl_vectors::Numbers;
 
 /// The columns of some rows, ready to be written row by row.
 pub struct JsonColumns<'a> {

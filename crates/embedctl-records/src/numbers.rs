@@ -13,7 +13,7 @@ use crate::vectors::{StoredVector, TakeRow, TakeVector};
 use arrow::array::{ArrayRef, PrimitiveArray};
 use arrow::datatypes::{Float16Type, Float32Type};
 use embedctl_common::error::Result;
-use embedctl_common::vectors::{Numbers, RowVector};
+use embedctl_vectors::{Numbers, RowVector};
 
 /// A stream that is read in small pieces.
 #[must_use]

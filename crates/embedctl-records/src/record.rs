@@ -19,7 +19,7 @@ use arrow::datatypes::SchemaRef;
 use embedctl_common::error::{Cause, Error, Place, Result};
 
 pub use embedctl_common::Texts;
-pub use embedctl_common::vectors::{Numbers, RowParts, RowVector, RowVectors};
+pub use embedctl_vectors::{Numbers, RowParts, RowVector, RowVectors};
 
 /// Where a record was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

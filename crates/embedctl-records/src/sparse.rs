@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use arrow::error::ArrowError;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::WINDOW;
-use embedctl_common::vectors::{Numbers, RowForm, RowVector};
+use embedctl_vectors::{Numbers, RowForm, RowVector};
 
 /// The parts of a structure, by their names.
 pub(crate) const PARTS: [&str; 2] = ["indices", "values"];

@@ -13,7 +13,7 @@ use arrow::datatypes::{
     DataType, Float16Type, Float32Type, Float64Type, Int8Type, Schema, UInt8Type, UInt32Type,
 };
 use embedctl_common::error::{Error, Place, Result};
-use embedctl_common::vectors::{
+use embedctl_vectors::{
     Forms, Numbers, RowForm, RowParts, RowVector, RowVectors, Terms, VectorKind,
 };
 

@@ -11,7 +11,7 @@ use super::pool::PoolingRule;
 use super::score::ScoreKind;
 use super::sparse::SparseKind;
 use embedctl_common::named::named;
-use embedctl_common::vectors::{Forms, RowForm, VectorKind};
+use embedctl_vectors::{Forms, RowForm, VectorKind};
 
 /// Widths of a row's vectors, one as a rule: a number in JSON then, else a list.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use crate::Step;
 use crate::multi::MultiKind;
 use crate::sparse::SparseKind;
 use embedctl_common::hash::Hash;
-use embedctl_common::vectors::RowForm;
+use embedctl_vectors::RowForm;
 use modes::pool_one;
 use modules::{PackedSteps, normalize};
 

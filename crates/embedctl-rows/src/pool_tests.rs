@@ -3,7 +3,7 @@
 use super::*;
 use crate::PoolingMode;
 use crate::{Dense, DenseActivation, LayerNorm, Residual};
-use embedctl_common::vectors::is_finite;
+use embedctl_vectors::is_finite;
 
 const STATES: [f32; 8] = [1.0, -1.0, 3.0, 5.0, 2.0, 0.5, 9.0, 9.0];
 

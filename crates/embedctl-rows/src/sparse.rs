@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use embedctl_common::vectors::Numbers;
 use embedctl_native::kernels::TermPooling;
+use embedctl_vectors::Numbers;
 
 /// What is known of a model's sparse vectors.
 #[derive(Debug, Clone, Default, PartialEq)]

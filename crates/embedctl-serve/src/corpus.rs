@@ -2,7 +2,7 @@
 
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::Result;
-use embedctl_common::vectors::RowVector;
+use embedctl_vectors::RowVector;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The server knows its model as a [`ServedModel`]: tokens of texts, and workers that turn rows of tokens into rows of
-//! numbers. What these numbers are is their [`RowForm`](embedctl_common::vectors::RowForm); a route names the type of model that
+//! numbers. What these numbers are is their [`RowForm`](embedctl_vectors::RowForm); a route names the type of model that
 //! it needs. Requests wait in one
 //! [`queue`], from which every worker takes rows of several requests at a time.
 //!
@@ -25,7 +25,7 @@
 //! use embedctl_serve::{Listen, ModelCard, ServedModel, ServedRow, ServedWorker, ServerOptions, serve};
 //! # use embedctl_common::{Texts, pair::TextPair};
 //! # use embedctl_rows::{batch::BatchLimits, score::ScoreForm};
-//! # use embedctl_common::vectors::RowForm;
+//! # use embedctl_vectors::RowForm;
 //! # use embedctl_serve::Token;
 //!
 //! /// A model whose tokens are characters, and whose vectors have one component: the number of tokens.

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use embedctl_common::Texts;
 use embedctl_common::error::{Cause, Result};
 use embedctl_common::pair::TextPair;
-use embedctl_common::vectors::RowForm;
 use embedctl_rows::batch::{BatchLimits, TokenRows};
 use embedctl_rows::score::ScoreForm;
+use embedctl_vectors::RowForm;
 use serde::Serialize;
 use serde_json::Value;
 

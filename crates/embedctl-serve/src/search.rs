@@ -6,7 +6,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::setting::{API_KEY_FILE, LIKE};
-use embedctl_common::vectors::RowVector;
+use embedctl_vectors::RowVector;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{ApiError, ApiRefusal};

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use embedctl_common::vectors::Numbers;
 use embedctl_cuda::{CardWorker, Encoder, Pooling, PoolingMode as Mode};
 use embedctl_native::Rows;
+use embedctl_vectors::Numbers;
 
 use crate::batch::Batch;
 use crate::engine::{Output, Worker};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use embedctl_checkpoint::safetensors::{Checkpoint, missing};
-use embedctl_common::vectors::Numbers;
+use embedctl_vectors::Numbers;
 
 use super::statics::LIMITS;
 

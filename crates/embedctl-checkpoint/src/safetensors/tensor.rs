@@ -1,9 +1,9 @@
 //! A tensor in a file, and its elements as numbers.
 
 use super::{Checkpoint, CheckpointFile, Extent, missing};
-use embedctl_common::elements::{self, Element, ElementTable};
 use embedctl_common::error::{Error, Result};
-use embedctl_common::vectors::is_finite;
+use embedctl_vectors::elements::{self, Element, ElementTable};
+use embedctl_vectors::is_finite;
 
 /// Bytes that are read and converted at a time: few enough to stay in a core's cache in between.
 const CHUNK: usize = 1 << 18;

@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use archive::Archive;
-use embedctl_common::elements::widen;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::small_file;
+use embedctl_vectors::elements::widen;
 
 /// A file that is larger holds more than the head of a model.
 const MOST_BYTES: u64 = 1 << 28;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use embedctl_common::elements::Element;
+use embedctl_vectors::elements::Element;
 
 /// Where a tensor's numbers are.
 #[derive(Debug, Clone, PartialEq)]

@@ -15,11 +15,11 @@ use ::arrow::array::RecordBatch;
 use ::arrow::datatypes::FieldRef;
 use embedctl_common::error::Result;
 use embedctl_common::stage::Clock;
-use embedctl_common::vectors::Forms;
 use embedctl_records::json_rows::check_json_type;
 use embedctl_records::record::SourceNames;
 use embedctl_records::vectors::{RecordedColumns, TakeVector};
 use embedctl_storage::Readable;
+use embedctl_vectors::Forms;
 
 /// The parts of a new writer.
 pub(crate) struct WriterParts {

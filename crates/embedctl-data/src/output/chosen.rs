@@ -14,10 +14,10 @@ use crate::writing::format::OutputFormat;
 use arrow::array::RecordBatch;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::small_file;
-use embedctl_common::vectors::{Forms, RowParts, VectorKind};
 use embedctl_records::quantize::Dtype;
 use embedctl_records::vectors::{RecordedColumn, RecordedColumns, TakeRow, places};
 use embedctl_storage::Readable;
+use embedctl_vectors::{Forms, RowParts, VectorKind};
 
 /// Rows that are read at a time where all are.
 const ROWS_AT_A_TIME: u64 = 1024;

@@ -13,8 +13,8 @@ use crate::writing::sidecar::{LENGTHS, PROVENANCE, ROWS};
 use embedctl_common::atomic::with_ending;
 use embedctl_common::error::{Error, ErrorKind, Result, io_errors};
 use embedctl_common::hash::Hash;
-use embedctl_common::vectors::RowForm;
 use embedctl_storage::Readable;
+use embedctl_vectors::RowForm;
 
 /// The bytes of a file, with zeros in the place of `digits`, its own hash; as they are where these are not in its footer.
 ///

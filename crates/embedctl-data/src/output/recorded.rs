@@ -5,9 +5,9 @@ use serde_json::Value;
 use crate::vectors::columns_by_kind;
 use crate::writing::encoding::BESIDE;
 use crate::writing::forms::recorded_kind;
-use embedctl_common::vectors::VectorKind;
 use embedctl_records::quantize::{Dtype, Ranges};
 use embedctl_records::vectors::RecordedColumn;
+use embedctl_vectors::VectorKind;
 
 /// A kind of vectors.
 #[derive(Debug, Clone)]

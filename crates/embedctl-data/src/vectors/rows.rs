@@ -6,8 +6,8 @@ use std::path::Path;
 use super::unreadable;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::EMBEDDING_FIELD;
-use embedctl_common::vectors::Forms;
 use embedctl_records::vectors::TakeRow;
+use embedctl_vectors::Forms;
 
 /// How a format reads vectors by the numbers of their rows.
 pub(crate) trait ChosenRows: Send {

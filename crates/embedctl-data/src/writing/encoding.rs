@@ -19,10 +19,10 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{Schema, SchemaRef};
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::setting::{DTYPE, NORMALIZE};
-use embedctl_common::vectors::{Forms, Numbers, RowForm, VectorKind};
 use embedctl_records::numbers;
 use embedctl_records::quantize::{Dtype, Elements, Ranges};
 use embedctl_records::record::Rows;
+use embedctl_vectors::{Forms, Numbers, RowForm, VectorKind};
 
 /// Key of a provenance that names the columns of vectors, by which they are told from lists that were kept.
 pub(crate) const VECTOR_COLUMNS: &str = "vector_columns";

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use super::proof::FILE;
 use super::sidecar::{LENGTHS, PROVENANCE, ROWS};
-use embedctl_common::vectors::{Forms, VectorKind};
 use embedctl_records::format::{ARROW_MAGIC, ARROW_STREAM_START, InputFormat, PARQUET_MAGIC};
 use embedctl_records::quantize::Dtype;
+use embedctl_vectors::{Forms, VectorKind};
 
 /// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

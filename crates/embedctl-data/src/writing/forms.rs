@@ -9,8 +9,8 @@ use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{
     CALIBRATION, DTYPE, OUTPUT_FORMAT, SPARSE_TOKENS, VECTOR_TYPE, VECTORS,
 };
-use embedctl_common::vectors::{Forms, RowForm, VectorKind};
 use embedctl_records::quantize::Dtype;
+use embedctl_vectors::{Forms, RowForm, VectorKind};
 
 /// Key of a provenance that says how sparse vectors stand in an output.
 const SPARSE_FORM: &str = "sparse_form";

@@ -7,7 +7,7 @@ use super::options::RunOutput;
 use arrow::datatypes::Schema;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{EMBEDDING_FIELD, KEEP};
-use embedctl_common::vectors::Forms;
+use embedctl_vectors::Forms;
 
 /// Fields of [`ROWS`](super::sidecar::ROWS) beside those of the records; the last one stands there if there are several
 /// sources.

@@ -7,8 +7,8 @@ use crate::kernels::Norm;
 use crate::masked_head::StoredHead;
 use crate::rows::StoredRows;
 use embedctl_common::Activation;
-use embedctl_common::elements::Element;
 use embedctl_common::error::Result;
+use embedctl_vectors::elements::Element;
 
 /// A masked-LM head without its products ([`PlainProduct::TermTransform`], [`PlainProduct::Terms`]).
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! Products that a checkpoint holds in fewer bits than single precision, for engines that widen them themselves.
 
 use super::{PlainNetwork, PlainProduct};
-use embedctl_common::elements::Element;
 use embedctl_common::error::Result;
+use embedctl_vectors::elements::Element;
 
 impl PlainNetwork {
     /// The type in which the checkpoint holds a product: [`Element::F16`] or [`Element::Bf16`], where all of it is of that

@@ -1,7 +1,7 @@
 //! A declared weight's elements, read from the checkpoint.
 
-use embedctl_common::elements::Element;
 use embedctl_native::{PlainNetwork, PlainProduct, PlainTable};
+use embedctl_vectors::elements::Element;
 
 use super::FloatType;
 use super::elements::TensorElement as _;

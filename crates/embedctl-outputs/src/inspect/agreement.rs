@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::engine::Cosine;
-use embedctl_common::vectors::{RowForm, RowVector};
+use embedctl_vectors::{RowForm, RowVector};
 
 /// Least cosine of vectors that were made again by the same model; less for those that were computed in 8 bits.
 const LEAST_AGAIN: f64 = 0.999;

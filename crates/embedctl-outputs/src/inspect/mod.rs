@@ -19,7 +19,7 @@ use serde_json::Value;
 
 pub use belongs::ContentCheck;
 pub use differences::differences;
-pub use embedctl_common::vectors::{Health, RepeatCount};
+pub use embedctl_vectors::{Health, RepeatCount};
 pub use query::{QueryPrompt, query_task};
 pub use recorded::{QUERY_PROMPT, RecordedModel};
 pub use verify::same_model;
@@ -32,7 +32,7 @@ use crate::job::{Part, State, manifest_place};
 use crate::output;
 use crate::setting::RESUME;
 use crate::storage::{Location, Readable, SharedFolder, Storage};
-use embedctl_common::vectors::ColumnWatch;
+use embedctl_vectors::ColumnWatch;
 
 /// The findings about a file.
 #[derive(Debug, Clone, Serialize)]

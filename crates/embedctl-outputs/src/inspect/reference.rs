@@ -11,8 +11,8 @@ use crate::model::VectorKind;
 use crate::record::Window;
 use crate::setting::TEXTS;
 use crate::storage::Readable;
-use embedctl_common::vectors::{RowForm, RowVector};
 use embedctl_engine::Embedder;
+use embedctl_vectors::{RowForm, RowVector};
 
 /// How two programs' vectors compare.
 #[derive(Debug, Clone, Serialize)]

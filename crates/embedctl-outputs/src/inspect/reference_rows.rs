@@ -6,8 +6,8 @@ use crate::output::{
 };
 use crate::setting::{DIMENSIONS, VECTORS};
 use crate::storage::Readable;
-use embedctl_common::vectors::is_finite;
-use embedctl_common::vectors::{RowForm, RowParts, RowVector, RowVectors};
+use embedctl_vectors::is_finite;
+use embedctl_vectors::{RowForm, RowParts, RowVector, RowVectors};
 
 /// Vectors of a reference, row by row.
 pub(super) struct ReferenceRows {

@@ -15,11 +15,11 @@ use crate::model::ModelOptions;
 use crate::output::{self, ChosenVectors, Forms, TemporaryVectors};
 use crate::setting::{INPUT, MODEL, TEXT_FIELD, VERIFY};
 use crate::storage::Readable;
-use embedctl_common::vectors::RowParts;
 use embedctl_engine::Embedder;
 use embedctl_records::options::InputOptions;
 use embedctl_records::quantize::Dtype;
 use embedctl_records::template::Template;
+use embedctl_vectors::RowParts;
 
 /// Where the rows' texts are.
 #[derive(Debug, Clone)]

@@ -24,10 +24,10 @@ use crate::output::{self, ChosenVectors, Forms, OutputFormat, OutputOptions, Tem
 use crate::record::{RowParts, RowVectors, TextHash};
 use crate::setting::{CHUNK_TEXT, KEEP, ON_ERROR, REUSE};
 use crate::storage::{Readable, SharedFolder};
-use embedctl_common::vectors::is_finite;
 use embedctl_records::options::InputOptions;
 use embedctl_records::quantize::Dtype;
 use embedctl_records::template::Template;
+use embedctl_vectors::is_finite;
 
 /// Bytes of a row at most, where texts are read from the output itself.
 const MAX_ROW_BYTES: usize = 64 << 20;

@@ -24,8 +24,8 @@ use crate::setting::FAIL_ON_EMPTY;
 use crate::stage::Clocks;
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::Schema;
-use embedctl_common::vectors::is_finite;
 use embedctl_records::options::InputOptions;
+use embedctl_vectors::is_finite;
 
 /// The id of a record that was read whole, unless it is the number of its line, which stands beside it.
 fn id_of(reject: &Reject, input: &InputOptions) -> Option<String> {

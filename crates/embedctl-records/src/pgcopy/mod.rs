@@ -20,7 +20,7 @@ use crate::record::Rows;
 use crate::vectors::{StoredVector, TakeVector, in_full};
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::setting::MAX_ACTIVE_DIMS;
-use embedctl_common::vectors::{Numbers, RowVector};
+use embedctl_vectors::{Numbers, RowVector};
 
 /// pgvector's most entries of a sparse vector.
 const MOST_ENTRIES: usize = 16_000;

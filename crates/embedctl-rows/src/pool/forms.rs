@@ -3,8 +3,8 @@
 use super::Pooler;
 use crate::Step;
 use crate::multi::MultiKind;
-use embedctl_common::vectors::{Numbers, RowVector, RowVectors};
 use embedctl_native::kernels::{Isa, TermPooling};
+use embedctl_vectors::{Numbers, RowVector, RowVectors};
 
 impl Pooler {
     pub(super) fn terms(&self) -> Option<TermPooling> {

@@ -1,6 +1,6 @@
 //! The modules after pooling: dense layers, layer norms, scaling to length 1.
 
-use embedctl_common::vectors::is_finite;
+use embedctl_vectors::is_finite;
 use std::sync::Arc;
 
 use crate::Dense;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use embedctl_common::vectors::Numbers;
+use embedctl_vectors::Numbers;
 use serde::Serialize;
 
 use super::corpus::Corpus;

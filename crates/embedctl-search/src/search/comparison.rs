@@ -4,8 +4,8 @@
 //! its vectors in another type, or cut to fewer components ([`DerivedForm`]).
 
 use ahash::HashMap;
-use embedctl_common::vectors::{Numbers, RowVector};
 use embedctl_records::quantize::Ranges;
+use embedctl_vectors::{Numbers, RowVector};
 use serde::Serialize;
 
 use super::agreement::{Cosines, NeighbourAgreement, cosines};

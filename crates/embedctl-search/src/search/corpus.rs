@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use embedctl_common::vectors::Neighbour;
+use embedctl_vectors::Neighbour;
 use serde_json::Value;
 
 use super::decoder::Decoder;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use embedctl_common::vectors::Numbers;
 use embedctl_records::quantize::{Dtype, Ranges};
+use embedctl_vectors::Numbers;
 
 use super::decoder::Decoder;
 use crate::error::{Error, Result};

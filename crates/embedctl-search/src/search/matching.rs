@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use ahash::{HashMap, HashSet};
-use embedctl_common::vectors::Numbers;
+use embedctl_vectors::Numbers;
 use serde::Serialize;
 
 use super::corpus::Corpus;

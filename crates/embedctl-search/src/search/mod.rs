@@ -30,7 +30,7 @@ pub use comparison::{
 pub use comparison_plot::svg;
 pub use corpus::Corpus;
 pub use derived::DerivedForm;
-pub use embedctl_common::vectors::Neighbour;
+pub use embedctl_vectors::Neighbour;
 pub use hits::{Hit, table};
 pub use matching::TextAgreement;
 pub use queries::{EmbeddedQueries, QueryModel};

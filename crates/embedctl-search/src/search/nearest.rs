@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use embedctl_common::vectors::{NearestRows, Neighbour, Numbers, RowVector};
 use embedctl_records::quantize::Dtype;
+use embedctl_vectors::{NearestRows, Neighbour, Numbers, RowVector};
 
 use super::decoder::Decoder;
 use crate::cancel::CancelToken;

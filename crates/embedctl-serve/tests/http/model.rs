@@ -9,8 +9,8 @@ use embedctl_common::pair::TextPair;
 use embedctl_rows::batch::{BatchLimits, TokenRows};
 use embedctl_rows::score::ScoreForm;
 
-use embedctl_common::vectors::RowForm;
 use embedctl_serve::{ModelCard, ServedCorpus, ServedModel, ServedRow, ServedWorker, Token};
+use embedctl_vectors::RowForm;
 
 /// Components of a row.
 pub const WIDTH: usize = 4;

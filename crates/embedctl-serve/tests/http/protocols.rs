@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use crate::model::{FakeModel, numbers};
 use crate::server::{Server, key_of, request};
-use embedctl_common::vectors::{RowForm, VectorKind};
 use embedctl_serve::ServerOptions;
+use embedctl_vectors::{RowForm, VectorKind};
 
 /// The options of a server with this key.
 fn with_key(key: &str) -> ServerOptions {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, Result};
-use embedctl_common::vectors::{RowForm, RowVector, VectorKind};
 use embedctl_serve::{CorpusRow, ServedCorpus, ServerOptions};
+use embedctl_vectors::{RowForm, RowVector, VectorKind};
 use serde_json::{Value, json};
 
 use crate::model::{FakeModel, numbers};

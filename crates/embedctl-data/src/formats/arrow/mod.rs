@@ -23,11 +23,11 @@ use crate::writing::made;
 use crate::writing::writer::VectorWriter;
 use arrow::datatypes::{FieldRef, SchemaRef};
 use embedctl_common::error::Result;
-use embedctl_common::vectors::Forms;
 use embedctl_records::options::InputOptions;
 use embedctl_records::vectors::{RecordedColumns, TakeVector, places};
 use embedctl_records::window::OpenWindow;
 use embedctl_storage::Readable;
+use embedctl_vectors::Forms;
 
 /// The format of records: a file or a stream, told apart by the first bytes.
 pub(super) struct ArrowInput;

@@ -13,9 +13,9 @@ use crate::vectors::{TakeBatch, in_order};
 use crate::writing::format::Compression;
 use crate::writing::writer::VectorWriter;
 use embedctl_common::error::Result;
-use embedctl_common::vectors::Forms;
 use embedctl_records::vectors::{RecordedColumns, TakeVector};
 use embedctl_storage::Readable;
+use embedctl_vectors::Forms;
 
 /// The format of vectors.
 pub(super) struct JsonlOutput(pub Compression);

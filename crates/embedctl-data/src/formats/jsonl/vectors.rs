@@ -8,11 +8,11 @@ use crate::writing::format::Compression;
 use arrow::datatypes::{DataType, Field, Fields, Schema};
 use arrow::json::ReaderBuilder;
 use embedctl_common::error::Result;
-use embedctl_common::vectors::Forms;
 use embedctl_records::json_vectors::line_vectors;
 use embedctl_records::sparse::SparseColumn;
 use embedctl_records::vectors::{RecordedColumns, TakeVector};
 use embedctl_storage::Readable;
+use embedctl_vectors::Forms;
 
 /// A line that is longer holds no vector of any model.
 const MAX_LINE: u64 = 64 << 20;

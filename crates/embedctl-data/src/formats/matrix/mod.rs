@@ -14,9 +14,9 @@ use crate::vectors::{ChosenRows, MatrixRows, TakeBatch, in_order};
 use crate::writing::writer::VectorWriter;
 use arrow::array::{ArrayRef, RecordBatch};
 use embedctl_common::error::{Error, Result};
-use embedctl_common::vectors::Forms;
 use embedctl_records::vectors::{RecordedColumns, TakeVector};
 use embedctl_storage::Readable;
+use embedctl_vectors::Forms;
 
 /// The formats, which differ in their headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,12 +19,12 @@ use crate::writing::target::Target;
 use crate::writing::writer::{Finish, VectorWriter};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::hash::Hash;
-use embedctl_common::vectors::{Forms, Numbers};
 use embedctl_records::numbers::{array, entries, index_bytes, value_bytes};
 use embedctl_records::quantize::Dtype;
 use embedctl_records::record::Rows;
 use embedctl_records::vectors::{CUT, StoredVector, TakeVector, in_full};
 use embedctl_storage::Readable;
+use embedctl_vectors::{Forms, Numbers};
 
 /// The arrays of an archive, in their order.
 const MEMBERS: [&str; 5] = ["data", "indices", "indptr", "format", "shape"];

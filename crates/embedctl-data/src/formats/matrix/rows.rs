@@ -7,8 +7,8 @@ use super::MatrixOutput;
 use super::vectors::{row_bytes, shape};
 use crate::vectors::{ChosenRows, MatrixRows, failed, followed, no_such_vectors};
 use embedctl_common::error::{Error, Result};
-use embedctl_common::vectors::Forms;
 use embedctl_storage::{Address, Readable};
+use embedctl_vectors::Forms;
 
 /// Opens a file; `None` where it is far away and so is read in order.
 ///

@@ -9,9 +9,9 @@ use crate::writing::npy::{HEADER, is_lengths};
 use crate::writing::sidecar::LENGTHS;
 use arrow::array::ArrayRef;
 use embedctl_common::error::{Error, Result};
-use embedctl_common::vectors::{Forms, Numbers};
 use embedctl_records::numbers::array;
 use embedctl_storage::Readable;
+use embedctl_vectors::{Forms, Numbers};
 
 /// The rows as a column, batch by batch. `false` where several columns are wanted, or no file of lengths stands beside the
 /// matrix.

@@ -26,11 +26,11 @@ use crate::writing::made;
 use crate::writing::writer::VectorWriter;
 use arrow::datatypes::FieldRef;
 use embedctl_common::error::Result;
-use embedctl_common::vectors::Forms;
 use embedctl_records::options::InputOptions;
 use embedctl_records::vectors::{RecordedColumns, TakeVector};
 use embedctl_records::window::OpenWindow;
 use embedctl_storage::Readable;
+use embedctl_vectors::Forms;
 
 /// The format of records.
 pub(super) struct ParquetInput;

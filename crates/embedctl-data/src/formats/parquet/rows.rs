@@ -12,9 +12,9 @@ use ::parquet::arrow::arrow_reader::{
 };
 use ::parquet::file::metadata::PageIndexPolicy;
 use embedctl_common::error::Result;
-use embedctl_common::vectors::Forms;
 use embedctl_records::vectors::{BatchRows, TakeRow, places};
 use embedctl_storage::Readable;
+use embedctl_vectors::Forms;
 
 struct ParquetRows {
     file: Readable,

@@ -18,11 +18,11 @@ use arrow::array::{Array, RecordBatch, RecordBatchOptions};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, Schema};
 use embedctl_common::error::ErrorKind;
-use embedctl_common::vectors::Numbers;
 use embedctl_records::json_rows::JsonColumns;
 use embedctl_records::quantize::Dtype;
 use embedctl_records::record::{RowVectors, Rows};
 use embedctl_storage::Readable;
+use embedctl_vectors::Numbers;
 
 const JSONL: OutputFormat = OutputFormat::Jsonl(Compression::None);
 

@@ -12,8 +12,8 @@ use crate::writing::rejects::RejectsWriter;
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use embedctl_common::error::Result;
-use embedctl_common::vectors::Numbers;
 use embedctl_records::record::{JSON_COLUMN, Origin, RowRef, RowVectors, Rows, SourceNames};
+use embedctl_vectors::Numbers;
 
 /// `id` and a column of every type that a field can be kept as; the second row is all null.
 pub(crate) fn kept_batch() -> RecordBatch {

@@ -10,11 +10,11 @@ use arrow::datatypes::{DataType, Field, FieldRef};
 use arrow::error::ArrowError;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{VECTOR_TYPE, WINDOW};
-use embedctl_common::vectors::Numbers;
 use embedctl_records::json_rows::JsonVectors;
 use embedctl_records::json_values::key;
 use embedctl_records::record::Rows;
 use embedctl_records::sparse::SparseColumn;
+use embedctl_vectors::Numbers;
 
 impl VectorEncoding {
     /// Whether a row has any number of vectors.

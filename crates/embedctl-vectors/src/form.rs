@@ -4,8 +4,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use embedctl_common::named::named;
+
 use super::{Numbers, RowVectors};
-use crate::named::named;
 
 /// Name of the column of vectors, where none is given.
 pub const EMBEDDING: &str = "embedding";

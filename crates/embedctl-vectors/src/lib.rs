@@ -1,8 +1,21 @@
 //! Numbers of rows on their way from an engine to an output. What they are is told by [`RowForm`]; how they are kept is the
-//! same for all forms.
+//! same for all forms. Beside them, weights as they are read: what runs for each number of either is here, since the crates
+//! that read and write files are built without optimisation.
+//!
+//! ```text
+//!  form ── RowForm, Forms: dense, sparse, a vector for each token, scores; columns and their names
+//!  numbers, row ── Numbers, RowVector: rows in one allocation, and one of them; how two compare
+//!  nearest ── the nearest rows to one        health ── what is counted while rows pass
+//!  elements, low_rank ── weights in memory, as files store them
+//! ```
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+#![warn(clippy::unwrap_used)]
+
+pub mod elements;
 mod form;
 mod health;
+pub mod low_rank;
 mod nearest;
 mod numbers;
 mod row;

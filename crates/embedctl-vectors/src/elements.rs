@@ -1,5 +1,4 @@
-//! The elements of weights as files store them. All that runs for each of them is here: the crates that read files are
-//! built without optimisation.
+//! The elements of weights as files store them. All that runs for each of them is here.
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
