@@ -35,7 +35,7 @@ mod workload;
 pub use comparison::{BaselineComparison, Compared, Verdict};
 pub use configuration::Configuration;
 pub use corpus::Corpus;
-pub use embedctl_pipeline::work::Work;
+pub use embedctl_model::work::Work;
 pub use machine::Machine;
 pub use options::{BenchOptions, BenchStep};
 pub use peak::{Peak, measure as measure_peak};

@@ -365,28 +365,24 @@ impl RowBounds {
 
     /// Refuses the rows outside these bounds, so that one text does not end the run.
     pub fn refuse(&self, rows: &mut TokenRows) {
-        rows.refuse(|ids| self.cause(ids));
+        rows.refuse_beyond(self.ids, self.positions, &|ids| self.cause(ids));
     }
 
-    fn cause(&self, ids: &[u32]) -> Option<Cause> {
-        let beyond = |id: &&u32| self.ids.is_some_and(|rows| **id as usize >= rows);
-        // Most rows hold none, so the greatest id is looked at alone.
-        if let Some(id) = ids.iter().max().filter(beyond) {
-            let rows = self.ids.unwrap_or_default();
-            let token = self.model.tokenizer.id_to_token(*id).unwrap_or_default();
-            let reason = format!(
-                "the text has the token {token:?} with id {id}, but the model has vectors only for ids below {rows}"
-            );
-            return Some(Cause::of(reason).with(
-                "remove the token from the text, or use a tokenizer and weights that belong together",
-            ));
-        }
-        let (tokens, positions) = (ids.len(), self.positions?);
-        (tokens > positions).then(|| {
-            Cause::of(format!(
-                "the text has {tokens} tokens and the model has {positions} positions"
-            ))
-            .with(format!("{MAX_LENGTH} {positions} cuts such texts"))
-        })
+    /// Why a row is refused.
+    fn cause(&self, ids: &[u32]) -> Cause {
+        let rows = self.ids.unwrap_or(usize::MAX);
+        let Some(id) = ids.iter().max().filter(|id| **id as usize >= rows) else {
+            let (tokens, positions) = (ids.len(), self.positions.unwrap_or_default());
+            let reason =
+                format!("the text has {tokens} tokens and the model has {positions} positions");
+            return Cause::of(reason).with(format!("{MAX_LENGTH} {positions} cuts such texts"));
+        };
+        let token = self.model.tokenizer.id_to_token(*id).unwrap_or_default();
+        let reason = format!(
+            "the text has the token {token:?} with id {id}, but the model has vectors only for ids below {rows}"
+        );
+        Cause::of(reason).with(
+            "remove the token from the text, or use a tokenizer and weights that belong together",
+        )
     }
 }

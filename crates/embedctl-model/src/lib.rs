@@ -50,6 +50,7 @@ mod statics;
 mod tasks;
 mod tokenizer;
 mod trained_widths;
+pub mod work;
 
 #[cfg(test)]
 #[path = "model_tests/mod.rs"]

@@ -3,7 +3,6 @@
 //! ```text
 //!  pipeline ── a run: from its plan to its report
 //!  survey ── what a run would do, by a sample of its input
-//!  work ── how much arithmetic a model needs
 //! ```
 //!
 //! This is the code that runs for every record, so a clone's build optimises it; the program around it is not optimised.
@@ -14,15 +13,12 @@
 
 pub mod pipeline;
 pub mod survey;
-pub mod work;
 
-use embedctl_checkpoint::safetensors;
 use embedctl_common::{atomic, cancel, error, named, remedies, setting, stage, threads};
 use embedctl_data::output::rejects;
 use embedctl_data::{input, output};
 use embedctl_engine as engine;
 use embedctl_model as model;
-use embedctl_onnx as onnx;
 use embedctl_outputs::identity::provenance;
 use embedctl_outputs::{identity, job, progress, reuse};
 use embedctl_records::{position, record};

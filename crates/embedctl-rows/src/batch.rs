@@ -93,10 +93,23 @@ impl TokenRows {
         self.lost.pop();
     }
 
-    /// Refuses the rows for which `cause` gives a cause.
-    pub fn refuse(&mut self, cause: impl Fn(&[u32]) -> Option<Cause>) {
-        let found = |row: usize| Some((row, cause(self.get(row))?));
-        let found: BTreeMap<usize, Cause> = (0..self.len()).filter_map(found).collect();
+    /// Refuses the rows that hold an id of `ids` or above, or more than `positions` tokens; `cause` says why of one.
+    pub fn refuse_beyond(
+        &mut self,
+        ids: Option<usize>,
+        positions: Option<usize>,
+        cause: &dyn Fn(&[u32]) -> Cause,
+    ) {
+        let is_beyond = |row: &[u32]| {
+            let greatest = row.iter().max().map(|&id| id as usize);
+            ids.zip(greatest).is_some_and(|(ids, id)| id >= ids)
+                || positions.is_some_and(|positions| row.len() > positions)
+        };
+        let rows = (0..self.len()).map(|row| (row, self.get(row)));
+        let found: BTreeMap<usize, Cause> = rows
+            .filter(|(_, ids)| is_beyond(ids))
+            .map(|(row, ids)| (row, cause(ids)))
+            .collect();
         if found.is_empty() {
             return;
         }

@@ -364,11 +364,12 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
             keys,
         } = self.shape.sight;
         let seen = self.len.min(keys);
-        let sights: [Range<usize>; MOST_ROWS] = std::array::from_fn(|i| {
+        let mut sights = [const { 0..0 }; MOST_ROWS];
+        for (i, sight) in sights.iter_mut().enumerate() {
             let query = first + i;
             let end = query.saturating_add(after).saturating_add(1);
-            query.saturating_sub(before)..end.min(seen)
-        });
+            *sight = query.saturating_sub(before)..end.min(seen);
+        }
         let start = sights[0].start / panel * panel;
         let end = sights[rows - 1].end;
 

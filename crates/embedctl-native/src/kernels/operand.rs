@@ -304,10 +304,13 @@ impl<S: Simd> Top<S> {
 /// Rounds the products of `x` and `factor` to 16 bits, two to a dword; zeros fill up the last one.
 #[inline(always)]
 pub(super) fn round16<S: Simd>(s: S, x: &[f32], factor: S::F, out: &mut [i32]) {
-    let xs = x.chunks_exact(2 * S::LANES);
-    let x = xs.remainder();
-    let (outs, out) = out.split_at_mut(xs.len() * S::LANES);
-    for (x, out) in xs.zip(outs.chunks_exact_mut(S::LANES)) {
+    let whole = x.len() / (2 * S::LANES);
+    let (xs, x) = x.split_at(whole * 2 * S::LANES);
+    let (outs, out) = out.split_at_mut(whole * S::LANES);
+    // Not by `zip`, which is a call with two divisions where it is not inlined.
+    for i in 0..whole {
+        let x = &xs[i * 2 * S::LANES..][..2 * S::LANES];
+        let out = &mut outs[i * S::LANES..][..S::LANES];
         let low = s.to_int(s.mul(s.load(x), factor));
         let high = s.to_int(s.mul(s.load(&x[S::LANES..]), factor));
         s.store_i(out, s.pack16(low, high));
@@ -327,17 +330,24 @@ fn quads<S: Simd>(s: S, x: &[f32], range: Range<S>, out: &mut [i32]) -> (f32, f3
     let factor = 255.0 / span;
     let least = s.splat(-low * factor - S::BYTE_OFFSET as f32);
     let factor = s.splat(factor);
-    let byte = |v| s.to_int(s.fma(v, factor, least));
-    let xs = x.chunks_exact(4 * S::LANES);
-    let x = xs.remainder();
-    let (outs, out) = out.split_at_mut(xs.len() * S::LANES);
-    for (x, out) in xs.zip(outs.chunks_exact_mut(S::LANES)) {
-        let v = |i: usize| byte(s.load(&x[i * S::LANES..]));
-        s.store_i(out, s.pack8([v(0), v(1), v(2), v(3)]));
+    let whole = x.len() / (4 * S::LANES);
+    let (xs, x) = x.split_at(whole * 4 * S::LANES);
+    let (outs, out) = out.split_at_mut(whole * S::LANES);
+    for i in 0..whole {
+        let x = &xs[i * 4 * S::LANES..][..4 * S::LANES];
+        let out = &mut outs[i * S::LANES..][..S::LANES];
+        let mut bytes = [s.splat_i(0); 4];
+        for (i, bytes) in bytes.iter_mut().enumerate() {
+            *bytes = s.to_int(s.fma(s.load(&x[i * S::LANES..]), factor, least));
+        }
+        s.store_i(out, s.pack8(bytes));
     }
     if !out.is_empty() {
-        let v = |i: usize| byte(part(s, x, i * S::LANES, low));
-        s.store_part_i(out, s.pack8([v(0), v(1), v(2), v(3)]));
+        let mut bytes = [s.splat_i(0); 4];
+        for (i, bytes) in bytes.iter_mut().enumerate() {
+            *bytes = s.to_int(s.fma(part(s, x, i * S::LANES, low), factor, least));
+        }
+        s.store_part_i(out, s.pack8(bytes));
     }
     let scale = span / 255.0 + nan;
     (scale, low + scale * S::BYTE_OFFSET as f32)

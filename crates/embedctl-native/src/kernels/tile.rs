@@ -112,8 +112,8 @@ unsafe fn tile<S: Simd, D: Dot, E: TileEnd, const ROWS: usize, const VECTORS: us
     // Three rows share a pointer: a processor adds the stride once or twice for nothing, and twelve pointers
     // would not fit its registers.
     let (left, mut right) = (a.data.as_ptr(), b.data.as_ptr());
-    let mut thirds: [*const i32; 4] =
-        std::array::from_fn(|third| left.wrapping_add(third * 3 * a.stride));
+    let third = |third: usize| left.wrapping_add(third * 3 * a.stride);
+    let mut thirds = [third(0), third(1), third(2), third(3)];
     // Written out: sums that a loop indexes would lie in memory.
     macro_rules! dots {
         ($columns:ident, $ahead:literal, $i:literal: $($j:literal)*) => {

@@ -278,23 +278,18 @@ fn split_pairs(dwords: &[i32; 2 * SIDE]) -> [Line; 2] {
 
 #[inline(always)]
 fn pairs(halves: &[u16; 2 * SIDE]) -> Line {
-    std::array::from_fn(
-        #[inline(always)]
-        |i| (u32::from(halves[2 * i]) | u32::from(halves[2 * i + 1]) << 16).cast_signed(),
-    )
+    let mut line = Line::default();
+    for (i, dword) in line.iter_mut().enumerate() {
+        *dword = (u32::from(halves[2 * i]) | u32::from(halves[2 * i + 1]) << 16).cast_signed();
+    }
+    line
 }
 
 #[inline(always)]
 fn quads(bytes: &[u8; 4 * SIDE]) -> Line {
-    std::array::from_fn(
-        #[inline(always)]
-        |i| {
-            i32::from_le_bytes([
-                bytes[4 * i],
-                bytes[4 * i + 1],
-                bytes[4 * i + 2],
-                bytes[4 * i + 3],
-            ])
-        },
-    )
+    let mut line = Line::default();
+    for (dword, bytes) in line.iter_mut().zip(bytes.as_chunks::<4>().0) {
+        *dword = i32::from_le_bytes(*bytes);
+    }
+    line
 }

@@ -44,8 +44,8 @@ pub(super) unsafe fn tile_pairs<
     let mut acc = [[[s.splat_i(0); 2]; VECTORS]; MOST_ROWS / 2];
     // Three rows share a pointer, as in `tile`.
     let (left, mut right) = (a.data.as_ptr(), b.data.as_ptr());
-    let mut thirds: [*const i32; 4] =
-        std::array::from_fn(|third| left.wrapping_add(third * 3 * a.stride));
+    let third = |third: usize| left.wrapping_add(third * 3 * a.stride);
+    let mut thirds = [third(0), third(1), third(2), third(3)];
     macro_rules! row {
         ($i:expr) => {
             thirds[$i / 3].wrapping_add($i % 3 * a.stride)

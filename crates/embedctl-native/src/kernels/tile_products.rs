@@ -150,15 +150,17 @@ impl Call<'_> {
                             _ => columns.without_bias(),
                         };
                         let end = scaled(columns, group > 0 || adds);
-                        let parts: [&[SumRow]; PARTS] =
-                            std::array::from_fn(|part| &parts[part * ROWS..][skipped..count]);
+                        let mut own: [&[SumRow]; PARTS] = [&[]; PARTS];
+                        for (part, own) in own.iter_mut().enumerate() {
+                            *own = &parts[part * ROWS..][skipped..count];
+                        }
                         let to = match direct {
                             true => (dwords_mut(&mut *out), stride),
                             false => (sums[skipped..].as_flattened_mut(), WIDTH),
                         };
                         match self.matrix.arithmetic() {
-                            Arithmetic::Int16 => end_parts::<S, Pairs>(s, end, parts, to),
-                            _ => end_parts::<S, Floats>(s, end, parts, to),
+                            Arithmetic::Int16 => end_parts::<S, Pairs>(s, end, own, to),
+                            _ => end_parts::<S, Floats>(s, end, own, to),
                         }
                     }
                 } else {

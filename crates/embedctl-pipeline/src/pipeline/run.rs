@@ -31,8 +31,8 @@ use crate::progress::{Counts, InputSize, Progress};
 use crate::record::{SourceNames, Window};
 use crate::stage::{Clock, Clocks, StageWatch};
 use crate::tokenize::Chunked;
-use crate::work::Work;
 use arrow::datatypes::{Schema, SchemaRef};
+use embedctl_model::work::Work;
 
 /// A run whose model's files, input and output are open, and whose engine is being opened.
 pub(super) struct Run {

@@ -10,18 +10,29 @@ const N: usize = 8;
 type F = [f32; N];
 type I = [i32; N];
 
+/// A vector of the values of an expression for each index. Not `std::array::from_fn`, which stays a call.
+macro_rules! each {
+    ($i:ident => $value:expr) => {{
+        let mut out = [Default::default(); N];
+        for ($i, out) in out.iter_mut().enumerate() {
+            *out = $value;
+        }
+        out
+    }};
+}
+
 #[inline(always)]
-fn map<A: Copy, B>(a: [A; N], f: impl Fn(A) -> B) -> [B; N] {
-    std::array::from_fn(|i| f(a[i]))
+fn map<A: Copy, B: Copy + Default>(a: [A; N], f: impl Fn(A) -> B) -> [B; N] {
+    each!(i => f(a[i]))
 }
 #[inline(always)]
-fn zip<A: Copy, B: Copy, C>(a: [A; N], b: [B; N], f: impl Fn(A, B) -> C) -> [C; N] {
-    std::array::from_fn(|i| f(a[i], b[i]))
+fn zip<A: Copy, B: Copy, C: Copy + Default>(a: [A; N], b: [B; N], f: impl Fn(A, B) -> C) -> [C; N] {
+    each!(i => f(a[i], b[i]))
 }
 #[inline(always)]
-fn first<T: Copy>(from: &[T]) -> [T; N] {
+fn first<T: Copy + Default>(from: &[T]) -> [T; N] {
     let from = &from[..N];
-    std::array::from_fn(|i| from[i])
+    each!(i => from[i])
 }
 
 /// `round_ties_even`, which is a library's function on x86 without SSE4.1.
@@ -72,7 +83,7 @@ impl Simd for Portable {
         fn mul(self, a: F, b: F) -> F = zip(a, b, |a, b| a * b);
         fn div(self, a: F, b: F) -> F = zip(a, b, |a, b| a / b);
         /// Two roundings: a fused operation is a library call where the processor has none.
-        fn fma(self, a: F, b: F, c: F) -> F = std::array::from_fn(|i| a[i] * b[i] + c[i]);
+        fn fma(self, a: F, b: F, c: F) -> F = each!(i => a[i] * b[i] + c[i]);
         fn max(self, a: F, b: F) -> F = zip(a, b, |a, b| if a > b { a } else { b });
         fn min(self, a: F, b: F) -> F = zip(a, b, |a, b| if a < b { a } else { b });
         fn abs(self, a: F) -> F = map(a, f32::abs);
@@ -100,7 +111,7 @@ impl Simd for Portable {
     }
     #[inline(always)]
     fn select_less(self, a: F, b: F, yes: F, no: F) -> F {
-        std::array::from_fn(|i| if a[i] < b[i] { yes[i] } else { no[i] })
+        each!(i => if a[i] < b[i] { yes[i] } else { no[i] })
     }
     #[inline(always)]
     fn pair(self, low: I, high: I) -> I {
@@ -120,7 +131,7 @@ impl Simd for Portable {
     fn pack16(self, a: I, b: I) -> I {
         let half = |i: usize| if i < N { a[i] } else { b[i - N] };
         let narrow = |x: i32| x.clamp(i16::MIN.into(), i16::MAX.into()) as i16;
-        std::array::from_fn(|i| {
+        each!(i => {
             let ([a, b], [c, d]) = (
                 narrow(half(2 * i)).to_ne_bytes(),
                 narrow(half(2 * i + 1)).to_ne_bytes(),
@@ -131,12 +142,13 @@ impl Simd for Portable {
     #[inline(always)]
     fn pack8(self, lanes: [I; 4]) -> I {
         let byte = |i: usize| lanes[i / N][i % N].clamp(0, 255) as u8;
-        std::array::from_fn(|i| i32::from_ne_bytes(std::array::from_fn(|j| byte(4 * i + j))))
+        let bytes = |i: usize| [byte(i), byte(i + 1), byte(i + 2), byte(i + 3)];
+        each!(i => i32::from_ne_bytes(bytes(4 * i)))
     }
     #[inline(always)]
     fn dot_pairs(self, acc: I, a: I, b: I) -> I {
         let half = |x: i32, high: bool| i32::from(if high { (x >> 16) as i16 } else { x as i16 });
-        std::array::from_fn(|i| {
+        each!(i => {
             acc[i]
                 .wrapping_add(half(a[i], false) * half(b[i], false))
                 .wrapping_add(half(a[i], true) * half(b[i], true))
@@ -144,7 +156,7 @@ impl Simd for Portable {
     }
     #[inline(always)]
     fn dot_quads(self, acc: I, a: I, b: I) -> I {
-        std::array::from_fn(|i| {
+        each!(i => {
             let (a, b) = (a[i].to_ne_bytes(), b[i].to_ne_bytes());
             (0..4).fold(acc[i], |acc, j| {
                 acc + i32::from(a[j]) * i32::from(b[j] as i8)

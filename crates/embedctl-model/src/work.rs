@@ -21,12 +21,13 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-use crate::model::{CheckpointFiles, Model};
-use crate::onnx::Node;
-use crate::onnx::skeleton::{self, GraphSkeleton, TensorSkeleton};
-use crate::safetensors;
+use embedctl_checkpoint::safetensors;
+use embedctl_common::error::{Error, Result};
 use embedctl_common::small_file;
+use embedctl_onnx::Node;
+use embedctl_onnx::skeleton::{self, GraphSkeleton, TensorSkeleton};
+
+use crate::{CheckpointFiles, Model};
 
 /// The work of a model, per row.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -259,8 +260,8 @@ fn elements(tensor: &TensorSkeleton) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ModelOptions, Precision, WeightsPreference};
-    use crate::onnx::Attribute;
+    use crate::{ModelOptions, Precision, WeightsPreference};
+    use embedctl_onnx::Attribute;
 
     fn work(folder: &str) -> Work {
         work_of(folder, None)
