@@ -12,7 +12,7 @@ use crate::identity::{self, VectorIdentity};
 use crate::input::{InputOptions, Source};
 use crate::inspect::{self, QUERY_PROMPT, QueryPrompt, RecordedModel, Verification, query_task};
 use crate::job::State;
-use crate::model::{ModelOptions, TextTask, VectorKind};
+use crate::model::{Model, ModelOptions, TextTask, VectorKind};
 use crate::output::{self, Dtype};
 use crate::setting::{LIKE, MAX_ACTIVE_DIMS, MODEL, PROMPT, Setting, TASK, VECTORS, VERIFY};
 use crate::storage::{Location, Readable, Storage};
@@ -383,7 +383,7 @@ impl LikeFile {
     ///
     /// # Errors
     /// As [`LikeRows::open`].
-    pub(super) fn rows(&self, served: &ModelCard) -> Result<Option<LikeRows>> {
+    pub(super) fn rows(&self, served: &ModelCard, model: &Model) -> Result<Option<LikeRows>> {
         let queries = &self.queries;
         let kind = served.form.kind();
         if !kind.is_some_and(VectorKind::is_one_per_row) {
@@ -394,7 +394,7 @@ impl LikeFile {
         // An empty prompt is none.
         let prompt = served.prompts.get(QUERY_PROMPT);
         let has_query_prompt = takes_prompt && prompt.is_some_and(|prompt| !prompt.is_empty());
-        LikeRows::open(&self.path, queries.kind, has_query_prompt).map(Some)
+        LikeRows::open(&self.path, queries.kind, has_query_prompt, model).map(Some)
     }
 
     /// How it was asked for.

@@ -71,9 +71,10 @@ pub fn open(
     let (dimensions, threads) = (loaded.model().config.vectors(), loaded.threads());
     let config = &loaded.model().config;
     let prompt = (config.scores.is_none()).then(|| config.prompt.clone());
+    let of_rows = Arc::clone(loaded.model());
     let mut model = OpenedModel::new(loaded, &identity, &files, like, verified)?;
     let mut warnings: Vec<String> = like.and_then(LikeFile::warning).into_iter().collect();
-    match like.map_or(Ok(None), |like| like.rows(model.card())) {
+    match like.map_or(Ok(None), |like| like.rows(model.card(), &of_rows)) {
         Ok(rows) => {
             warnings.extend(rows.iter().flat_map(LikeRows::warnings).cloned());
             model.rows = rows;

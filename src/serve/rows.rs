@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use embedctl_common::file_state::FileState;
 use embedctl_serve::{CorpusRow, ServedCorpus};
-use embedctl_vectors::RowVector;
+use embedctl_vectors::{RowVector, Terms};
 
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::inspect::QUERY_PROMPT;
-use crate::model::VectorKind;
+use crate::model::{Model, VectorKind};
 use crate::search::Corpus;
 use crate::setting::LIKE;
 use crate::storage::Location;
@@ -27,11 +27,16 @@ pub(super) struct LikeRows {
 }
 
 impl LikeRows {
-    /// Opens the output. `kind` is the one of several kinds of vectors that is served.
+    /// Opens the output of `model`. `kind` is the one of several kinds of vectors that is served.
     ///
     /// # Errors
     /// If its rows cannot be compared with queries, or lie elsewhere.
-    pub fn open(path: &Path, kind: Option<VectorKind>, has_query_prompt: bool) -> Result<Self> {
+    pub fn open(
+        path: &Path,
+        kind: Option<VectorKind>,
+        has_query_prompt: bool,
+        model: &Model,
+    ) -> Result<Self> {
         let location = Location::of(path)?;
         let Location::Local(_) = location else {
             return Err(Error::usage(format!(
@@ -39,8 +44,10 @@ impl LikeRows {
             ))
             .with_remedy("copy it here, and name the copy"));
         };
-        let corpus = Corpus::open(path, None, &Vec::from_iter(kind))?;
-        corpus.check_terms()?;
+        let mut corpus = Corpus::open(path, None, &Vec::from_iter(kind))?;
+        if corpus.lacks_terms() {
+            corpus.know_terms(Terms::named(model.terms()));
+        }
         let files = corpus
             .paths()
             .map(|path| Ok((path.to_owned(), state(path)?)));

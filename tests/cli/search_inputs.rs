@@ -655,6 +655,22 @@ fn maps_of_terms_are_searched() {
             );
         }
     }
-    let run = sandbox.run("compare maps.parquet plain.parquet");
-    refused(&run, "read by `embedctl search` alone");
+    sandbox.write("queries.txt", "a quiet life\nlaughing every day\n");
+    let overlaps = |line: &str| {
+        let run = sandbox.run(&format!("compare -p rten --json {line}"));
+        code(&run, 0);
+        let found: Value = serde_json::from_str(&run.stdout).unwrap();
+        found["others"][0]["overlaps"].clone()
+    };
+    for with in ["", "--queries queries.txt"] {
+        let plain = overlaps(&format!("plain.arrow plain.parquet {with}"));
+        assert_eq!(plain[0]["share"], 1.0, "{plain}");
+        for outputs in [
+            "maps.parquet plain.parquet",
+            "plain.jsonl maps.jsonl",
+            "maps.arrow maps.parquet",
+        ] {
+            assert_eq!(overlaps(&format!("{outputs} {with}")), plain, "{outputs}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use embedctl::output::{
-    self, Destination, Finish, Forms, OutputOptions, RowForm, RunFiles, VectorKind,
+    self, Destination, Finish, Forms, OutputOptions, RowForm, RunFiles, Terms, VectorKind,
 };
 use embedctl::record::{Numbers, Rows};
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ fn read_with(test: &str, python: &Path, name: &str, tokens: bool, script: &str) 
     let mut forms = Forms::from(RowForm::of_kind(VectorKind::Sparse, DIMENSIONS));
     if tokens {
         let terms = (0..DIMENSIONS).map(|term| format!("t{term}")).collect();
-        forms = forms.with_terms(&terms);
+        forms = forms.with_terms(&Terms::named(terms));
     }
     let mut sparse = Numbers::of_entries();
     (0..COUNT).for_each(|row| sparse.push_entries(entries(row)));

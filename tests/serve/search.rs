@@ -55,6 +55,7 @@ fn a_server_like_an_output_finds_the_rows_of_a_search() {
         (REAL_MODEL, "parts/", "--keep text --part-rows 64", ""),
         (heads, "heads.parquet", "--keep text", ""),
         (heads, "sparse.parquet", "--vectors sparse", ""),
+        (heads, "maps.jsonl", "--vectors sparse --sparse-tokens", ""),
         (
             heads,
             "both.arrow",

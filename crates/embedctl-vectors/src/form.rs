@@ -2,9 +2,10 @@
 //! [`RowVectors`], a part for each form.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use embedctl_common::named::named;
+use embedctl_common::threads::locked;
 
 use super::{Numbers, RowVectors};
 
@@ -47,6 +48,8 @@ pub struct Terms {
     names: Option<Arc<[String]>>,
     /// The indices of terms by their names, once one is looked up; `None` where two terms have one name.
     indices: Arc<OnceLock<HashMap<String, Option<u32>>>>,
+    /// The indices of the terms that were met, where none are known before.
+    met: Option<Arc<Mutex<HashMap<String, u32>>>>,
 }
 
 impl PartialEq for Terms {
@@ -67,6 +70,25 @@ impl Terms {
         }
     }
 
+    /// The terms of these names, by their indices.
+    #[must_use]
+    pub fn named(names: Arc<[String]>) -> Self {
+        Self {
+            names: Some(Arc::clone(&names)),
+            ..Self::new(names.len())
+        }
+    }
+
+    /// Any terms, which get their indices in the order in which they are met: enough to compare vectors with each other.
+    #[must_use]
+    pub fn as_met() -> Self {
+        Self {
+            names: Some(Arc::default()),
+            met: Some(Arc::default()),
+            ..Self::new(u32::MAX as usize)
+        }
+    }
+
     /// The terms by their indices, where vectors stand as maps from terms to weights.
     #[must_use]
     pub fn names(&self) -> Option<&Arc<[String]>> {
@@ -76,6 +98,11 @@ impl Terms {
     /// The index of the term of that name, of those that have a name alone.
     #[must_use]
     pub fn index_of(&self, name: &str) -> Option<u32> {
+        if let Some(met) = &self.met {
+            let mut met = locked(met);
+            let next = u32::try_from(met.len()).ok()?;
+            return Some(*met.entry(name.to_owned()).or_insert(next));
+        }
         let names = self.names.as_deref().unwrap_or_default();
         let indices = self.indices.get_or_init(|| {
             let mut indices: HashMap<String, Option<u32>> = HashMap::with_capacity(names.len());
@@ -314,12 +341,12 @@ impl Forms {
 
     /// The same, with sparse vectors as maps of these terms.
     #[must_use]
-    pub fn with_terms(mut self, names: &Arc<[String]>) -> Self {
+    pub fn with_terms(mut self, terms: &Terms) -> Self {
         for form in &mut self.all {
-            if let RowForm::Sparse(terms) = form {
-                *terms = Terms {
-                    names: Some(Arc::clone(names)),
-                    ..Terms::new(terms.count)
+            if let RowForm::Sparse(own) = form {
+                *own = Terms {
+                    count: own.count,
+                    ..terms.clone()
                 };
             }
         }
@@ -441,11 +468,20 @@ mod tests {
 
     #[test]
     fn a_name_of_two_terms_is_the_index_of_neither() {
-        let names = ["[UNK]", "[1]", "a", "[1]"].map(String::from).into();
-        let forms = Forms::from(RowForm::of_kind(VectorKind::Sparse, 4)).with_terms(&names);
+        let names = ["[UNK]", "[1]", "a", "[1]"].map(String::from);
+        let forms = Forms::from(RowForm::of_kind(VectorKind::Sparse, 4));
+        let forms = forms.with_terms(&Terms::named(names.into()));
         let terms = forms.first().maps().unwrap();
         let found = ["[UNK]", "[1]", "a", "b"].map(|term| terms.index_of(term));
         assert_eq!(found, [Some(0), None, Some(2), None]);
+    }
+
+    #[test]
+    fn terms_that_nobody_knows_are_numbered_as_they_are_met() {
+        let terms = Terms::as_met();
+        let met = ["b", "a", "b", "c"].map(|term| terms.index_of(term));
+        assert_eq!(met, [Some(0), Some(1), Some(0), Some(2)]);
+        assert_eq!(terms.clone().index_of("c"), Some(2));
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub use crate::writing::table::{publish_file, write_table};
 pub use crate::writing::writer::{Finish, VectorWriter};
 pub use crate::writing::{fault, rejects};
 pub use chosen::{ChosenVectors, TemporaryVectors};
-pub use embedctl_vectors::{Forms, RowForm, VectorKind};
+pub use embedctl_vectors::{Forms, RowForm, Terms, VectorKind};
 pub use proof::prove;
 pub use recognised::format_of;
 pub use recorded::{RecordedKind, recorded_kinds};

@@ -73,6 +73,7 @@ use embedctl_records::options::{HEADING, InputOptions};
 use embedctl_records::quantize::Dtype;
 use embedctl_rows::Dimensions;
 use embedctl_rows::score::ScoreKind;
+use embedctl_vectors::Terms;
 
 named! {
     /// The effect of a bad record.
@@ -188,7 +189,7 @@ impl EmbedOptions {
         let output = self.run_output().options;
         let mut forms = model.config.forms();
         if output.sparse_tokens && model.config.any_sparse().is_some() {
-            forms = forms.with_terms(&model.terms());
+            forms = forms.with_terms(&Terms::named(model.terms()));
         }
         output.check_forms(&forms)?;
         Ok(forms)

@@ -14,6 +14,7 @@ use crate::record::Texts;
 use crate::reuse::{EarlierOutput, Found, Reuse};
 use crate::setting::{FORCE, REUSE};
 use crate::storage::Location;
+use embedctl_vectors::Terms;
 
 /// An earlier output that options name.
 #[derive(Debug, Clone)]
@@ -81,7 +82,7 @@ impl ReusedOutput {
     pub(super) fn ask(&self, model: &Model) -> EarlierVectors {
         let mut forms = model.config.forms();
         if self.old.has_maps() {
-            forms = forms.with_terms(&model.terms());
+            forms = forms.with_terms(&Terms::named(model.terms()));
         }
         EarlierVectors {
             old: self.old.clone(),

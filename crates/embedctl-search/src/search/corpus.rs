@@ -1,9 +1,8 @@
 //! An output whose rows are searched: its files, its provenance, and the column that is compared.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use embedctl_vectors::Neighbour;
+use embedctl_vectors::{Neighbour, Terms};
 use serde_json::Value;
 
 use super::decoder::Decoder;
@@ -15,7 +14,7 @@ use crate::identity::VectorIdentity;
 use crate::model::VectorKind;
 use crate::output::{self, ChosenVectors, Forms, MatrixRows, RowForm, TemporaryVectors};
 use crate::record::{Numbers, RowVector};
-use crate::setting::{DTYPE, SPARSE_TOKENS, VECTORS};
+use crate::setting::{DTYPE, VECTORS};
 use crate::storage::{Location, Storage};
 use embedctl_records::quantize::Dtype;
 
@@ -44,7 +43,7 @@ pub struct Corpus {
     stored: VectorKind,
     /// Whether its sparse vectors are maps from terms to weights, and the terms once they are known.
     has_maps: bool,
-    terms: Option<Arc<[String]>>,
+    terms: Option<Terms>,
     pub(super) decoder: Decoder,
     dtype: Dtype,
     /// Components of a vector, where that is known.
@@ -128,24 +127,9 @@ impl Corpus {
         self.has_maps && self.terms.is_none()
     }
 
-    /// Takes the terms of its model, by their indices.
-    pub fn know_terms(&mut self, terms: Arc<[String]>) {
+    /// Takes the terms of its model, or [`Terms::as_met`] where its rows are compared with each other alone.
+    pub fn know_terms(&mut self, terms: Terms) {
         self.terms = Some(terms);
-    }
-
-    /// Refuses maps from terms to weights whose terms are not known.
-    ///
-    /// # Errors
-    /// If it has such.
-    pub fn check_terms(&self) -> Result<()> {
-        match self.lacks_terms() {
-            true => Err(Error::usage(format!(
-                "{}: its sparse vectors are maps from terms to weights, which are read by `embedctl search` alone",
-                self.name
-            ))
-            .with_remedy(format!("embed without {SPARSE_TOKENS}"))),
-            false => Ok(()),
-        }
     }
 
     /// The `most` nearest rows to each query, best first; `besides` is left out.
@@ -398,10 +382,14 @@ impl Corpus {
 
     /// A map from terms to weights in each row.
     fn of_maps(&self, file: &CorpusFile, take: &mut TakeStored<'_>) -> Result<()> {
-        self.check_terms()?;
-        let terms = self.terms.clone().unwrap_or_default();
+        let terms = self.terms.as_ref().ok_or_else(|| {
+            Error::internal(format!(
+                "{}: the terms of its maps are not known",
+                self.name
+            ))
+        })?;
         let column = self.column.as_deref().unwrap_or_default();
-        let forms = Forms::of_column(column, self.stored, terms.len()).with_terms(&terms);
+        let forms = Forms::of_column(column, self.stored, terms.count).with_terms(terms);
         let mut temporary = TemporaryVectors::default();
         let mut chosen = ChosenVectors::open(&file.file, file.format, &forms, &mut temporary)?;
         let (mut start, mut taken) = (0, Ok(()));

@@ -8,6 +8,7 @@ use crate::inspect::{QUERY_PROMPT, QueryPrompt, RecordedModel, query_task, same_
 use crate::model::{ModelOptions, TextRole, TextTask, VectorKind, WeightsKind};
 use crate::record::Numbers;
 use embedctl_engine::Embedder;
+use embedctl_vectors::Terms;
 
 /// The model that embeds queries.
 pub struct QueryModel {
@@ -134,6 +135,12 @@ fn length_that_was_asked_for(own: &Resolved) -> Result<Option<usize>> {
 }
 
 impl QueryModel {
+    /// The terms of its sparse vectors.
+    #[must_use]
+    pub fn terms(&self) -> Terms {
+        Terms::named(self.embedder.model().terms())
+    }
+
     /// The vectors of queries.
     ///
     /// # Errors

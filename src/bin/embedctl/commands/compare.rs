@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use embedctl::engine::EngineOptions;
 use embedctl::model::ModelOptions;
-use embedctl::output::RunFiles;
+use embedctl::output::{RunFiles, Terms};
 use embedctl::search::{
     ComparedOutput, ComparedWith, ComparisonOptions, ComparisonQueries, Corpus, OutputComparison,
     listed_depth, svg,
@@ -40,16 +40,13 @@ pub fn run(
         &cancel,
     )?;
     let kinds: Vec<_> = args.kind.vectors.into_iter().collect();
-    let open = |path: &Path| {
-        let corpus = Corpus::open(path, storage.as_ref(), &kinds)?;
-        corpus.check_terms().map(|()| corpus)
-    };
-    let reference = open(&args.reference)?;
-    let other = args.other.as_deref().map(open).transpose()?;
+    let open = |path: &Path| Corpus::open(path, storage.as_ref(), &kinds);
+    let mut reference = open(&args.reference)?;
+    let mut other = args.other.as_deref().map(open).transpose()?;
     for warning in (std::iter::once(&reference).chain(&other)).flat_map(|it| &it.warnings) {
         printer.warning(warning);
     }
-    let embed = |out: &Path, corpus: &Corpus, texts: &[String]| {
+    let embed = |out: &Path, corpus: &mut Corpus, texts: &[String]| {
         let given = ModelOptions {
             cache_dir: messages.cache_dir.clone(),
             ..ModelOptions::default()
@@ -61,6 +58,9 @@ pub fn run(
         };
         let asked = (&given, &engine);
         let mut model = open_query_model(out, corpus, None, asked, messages, printer, &cancel)?;
+        if corpus.lacks_terms() {
+            corpus.know_terms(model.terms());
+        }
         super::search::embed(&mut model, texts, printer)
     };
     let queries = match &args.queries {
@@ -68,8 +68,8 @@ pub fn run(
         Some(path) => {
             let (_, texts) = queries(path, &args.records, storage.as_ref())?;
             Some(ComparisonQueries {
-                reference: embed(&args.reference, &reference, &texts)?,
-                other: match (&args.other, &other) {
+                reference: embed(&args.reference, &mut reference, &texts)?,
+                other: match (&args.other, &mut other) {
                     (Some(path), Some(other)) => Some(embed(path, other, &texts)?),
                     _ => None,
                 },
@@ -77,6 +77,12 @@ pub fn run(
             })
         }
     };
+    // Rows alone are compared within their own output, so their terms need no model.
+    for corpus in [Some(&mut reference), other.as_mut()].into_iter().flatten() {
+        if corpus.lacks_terms() {
+            corpus.know_terms(Terms::as_met());
+        }
+    }
     let options = ComparisonOptions {
         sample: args.sample,
         depths: args.k.clone(),

@@ -15,6 +15,7 @@ mod inspect;
 mod man;
 mod plot_file;
 mod probe;
+mod requested;
 mod resume;
 mod score;
 mod search;

@@ -3,7 +3,7 @@
 use embedctl::input::Template;
 use embedctl::model::{ModelTask, ScoreTask};
 
-use super::embed;
+use super::{embed, requested};
 use crate::args::{MessageArgs, ScoreArgs};
 use crate::exit::ExitCode;
 use crate::failure::CommandFailure;
@@ -17,7 +17,7 @@ pub fn run(
 ) -> Result<ExitCode, CommandFailure> {
     let scores = &args.run.numbers;
     let is_dry = args.run.output.dry_run;
-    let mut request = embed::request(&args.run, is_dry, messages, printer)?;
+    let mut request = requested::request(&args.run, is_dry, messages, printer)?;
     let pairs = scores.query_field.is_some();
     request.model.task = ModelTask::Score(ScoreTask {
         pairs,

@@ -9,7 +9,7 @@ use embedctl::engine::{EngineOptions, Resolved};
 use embedctl::error::Error;
 use embedctl::input::RecordReader;
 use embedctl::model::ModelOptions;
-use embedctl::output::{self, OutputFormat, RunFiles};
+use embedctl::output::{self, OutputFormat, RunFiles, Terms};
 use embedctl::record::Numbers;
 use embedctl::search::{self, Corpus, Hit, QueryModel};
 use embedctl::setting::OUTPUT;
@@ -83,7 +83,7 @@ pub fn run(
         let (named, asked) = (args.model.as_deref(), (&given, &engine));
         let resolved =
             recorded_model(&args.out, &corpus, named, asked, messages, printer, &cancel)?;
-        corpus.know_terms(resolved.open_files()?.terms());
+        corpus.know_terms(Terms::named(resolved.open_files()?.terms()));
     }
     for warning in &corpus.warnings {
         printer.warning(warning);

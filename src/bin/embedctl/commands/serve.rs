@@ -11,7 +11,7 @@ use embedctl::output::RunFiles;
 use embedctl::serve::{self, ApiKeys, LikeFile, Notice, Notify, ReadyModel, ServerOptions};
 use embedctl::setting::API_KEY_FILE;
 
-use super::{embed, stores};
+use super::{requested, stores};
 use crate::args::{MessageArgs, ServeArgs};
 use crate::exit::ExitCode;
 use crate::failure::CommandFailure;
@@ -47,10 +47,10 @@ pub fn run(
     });
     let named = named.filter(|name| !name.is_empty());
     let name = named.as_deref().unwrap_or(ModelName::DEFAULT);
-    let mut model = embed::model(name, &args.overrides, messages);
+    let mut model = requested::model(name, &args.overrides, messages);
     let mut engine = EngineOptions {
         workers: args.limits.threads.unwrap_or(0),
-        ..embed::engine(&args.engine)?
+        ..requested::engine(&args.engine)?
     };
     if let Some(like) = &mut like {
         (model, engine) = like.options(named.as_deref(), &model, &engine)?;

@@ -13,7 +13,7 @@ use embedctl::reference::{self, Comparison, KindComparison};
 use embedctl::storage::{Location, Readable, Storage};
 use serde_json::json;
 
-use super::{embed, stores};
+use super::{requested, stores};
 use crate::args::{MessageArgs, VerifyModelArgs};
 use crate::exit::ExitCode;
 use crate::failure::CommandFailure;
@@ -43,7 +43,7 @@ pub fn run(
     let texts = stores::sources(&[texts], input.format, storage.as_ref())?;
     let records = RecordReader::open(&texts, input)?;
     let against = Readable::open(&args.against, storage.as_ref())?;
-    let mut model = embed::model(&args.model, &args.overrides, messages);
+    let mut model = requested::model(&args.model, &args.overrides, messages);
     if scores {
         model.task = ModelTask::Score(ScoreTask {
             pairs: args.query_field.is_some(),
@@ -55,7 +55,7 @@ pub fn run(
         let remedy = format!("compare one at a time (--dimensions {first})");
         return Err(Error::usage(reason).with_remedy(remedy).into());
     }
-    let engine = embed::engine(&args.engine)?;
+    let engine = requested::engine(&args.engine)?;
     let resolved = super::resolve_here(&model, &engine, messages, printer, &cancel)?;
     let least_cosine = resolved.engine().arithmetic.least_cosine();
     let mut embedder = Embedder::of(LoadedModel::open(resolved, &cancel)?)?;

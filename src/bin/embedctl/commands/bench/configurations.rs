@@ -3,7 +3,7 @@
 use embedctl::bench::Configuration;
 use embedctl::engine::{ProviderChoice, ProviderOption};
 
-use super::super::{embed, idle_option};
+use super::super::{idle_option, requested};
 use crate::args::{BenchArgs, Devices, MessageArgs};
 use crate::failure::CommandFailure;
 
@@ -20,7 +20,7 @@ pub(super) fn listed(
     let pooling = args.model.tokens.pooling.pooling.as_ref();
     let kinds = args.model.kinds.vectors().into_iter();
     let base = Configuration {
-        devices: embed::devices(device, &choice)?,
+        devices: requested::devices(device, &choice)?,
         all_devices: device == Some(&Devices::All),
         ort_library: args.engine.runtime.library.ort_lib.clone(),
         batch_size: args.limits.batches.batch_size,
