@@ -15,6 +15,7 @@
 //!  engines, resolved ── which weights, which engine and which arithmetic
 //!  loaded, opening, padding ── a model put together, and whether rows of different lengths may run together
 //!  row_worker, halving ── batches to finished rows, in parts where memory runs out
+//!  row_bounds ── rows that a model cannot run
 //!  background ── work on a thread of its own, awaited together with cancellation
 //!  identity ── what decides a vector, and whether vectors of two outputs may mix
 //! ```
@@ -36,6 +37,7 @@ mod options;
 pub mod padding;
 pub mod provider;
 mod resolved;
+mod row_bounds;
 pub mod row_worker;
 
 pub use arithmetic::{Cosine, FinishRow, FloatType, Lengths, sample};
@@ -49,4 +51,5 @@ pub use loaded::{LoadedModel, OpeningModel};
 pub use options::{EngineOptions, ProbeCommand, ResolvedEngine, RuntimeOptions};
 pub use provider::{OptionValue, Provider, ProviderChoice, ProviderOption, SkippedCandidate};
 pub use resolved::Resolved;
-pub use row_worker::{RowBounds, RowWorker};
+pub use row_bounds::RowBounds;
+pub use row_worker::RowWorker;

@@ -18,7 +18,8 @@ use embedctl_vectors::is_finite;
 use crate::halving::TokenLimit;
 use crate::identity::VectorIdentity;
 use crate::opening::Opening;
-use crate::row_worker::{RowBounds, RowWorker, not_finite_empty};
+use crate::row_bounds::RowBounds;
+use crate::row_worker::{RowWorker, not_finite_empty};
 use crate::{Cosine, Engine, EngineInfo, FinishRow, Resolved, padding, sample};
 
 /// A model ready to run. Threads share it; each has a worker of its own.

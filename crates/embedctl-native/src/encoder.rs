@@ -1,13 +1,14 @@
-//! A transformer opened from a folder, and the memory of each thread that runs it.
+//! A transformer opened from a folder.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use embedctl_common::threads::exhausted;
 use embedctl_common::{Error, ErrorKind, Result};
 use embedctl_common::{machine, remedies, size, small_file};
-use embedctl_vectors::{Numbers, RowVector};
+use embedctl_vectors::RowVector;
 
+use crate::encoder_worker::{EncoderWorker, TermHead};
 use crate::kernels::{Arithmetic, Isa, TermPooling};
 use crate::loader::Loader;
 use crate::masked_head::{HeadScratch, MaskedHead};
@@ -33,13 +34,6 @@ pub struct Encoder {
     crew: Arc<ThreadCrew>,
     need: u64,
     terms: Option<Arc<TermHead>>,
-}
-
-/// The head that gives terms of the vocabulary, and how they are pooled.
-struct TermHead {
-    head: MaskedHead,
-    pooling: TermPooling,
-    config_file: PathBuf,
 }
 
 impl Encoder {
@@ -308,40 +302,4 @@ fn with_threads<T: Send>(threads: usize, work: impl FnOnce() -> Result<T> + Send
         .build()
         .map_err(exhausted)?;
     pool.install(work)
-}
-
-/// One thread's memory beside the shared weights.
-pub struct EncoderWorker {
-    network: Arc<Network>,
-    crew: Arc<ThreadCrew>,
-    scratch: Scratch,
-    terms: Option<Arc<TermHead>>,
-    head_scratch: HeadScratch,
-}
-
-impl EncoderWorker {
-    /// The token states `[tokens, width]` of `rows`, one row after another; they live until the next call.
-    ///
-    /// # Errors
-    /// If an id has no vector, a row has no positions, or there is not enough memory.
-    pub fn run(&mut self, rows: Rows<'_>) -> Result<&[f32]> {
-        let _busy = self.crew.begin();
-        self.network.run(rows, &mut self.scratch, &self.crew)
-    }
-
-    /// The terms of the vocabulary that have a weight in each of `rows`, by the head that the encoder has
-    /// ([`Encoder::with_terms`]); `None` where it has none. They live until the next call. A row without finite logits has
-    /// an entry that is NaN.
-    ///
-    /// # Errors
-    /// As [`EncoderWorker::run`].
-    pub fn run_terms(&mut self, rows: Rows<'_>) -> Result<Option<&Numbers>> {
-        let Some(terms) = &self.terms else {
-            return Ok(None);
-        };
-        let _busy = self.crew.begin();
-        let states = (self.network).run(rows, &mut self.scratch, &self.crew)?;
-        let scratch = &mut self.head_scratch;
-        Ok(Some(terms.head.run(states, rows, terms.pooling, scratch)))
-    }
 }

@@ -35,6 +35,7 @@ mod delta_rule;
 mod disentangled;
 mod embedding;
 mod encoder;
+mod encoder_worker;
 mod executor;
 mod experts;
 pub mod kernels;
@@ -80,7 +81,8 @@ static MEMORY: embedctl_testing::WatchedMemory = embedctl_testing::WatchedMemory
 pub use self::convolution::ConvolutionWeights;
 pub use self::delta_rule::DeltaWeights;
 pub use self::embedding::{unknown_id, unknown_type};
-pub use self::encoder::{Encoder, EncoderWorker};
+pub use self::encoder::Encoder;
+pub use self::encoder_worker::EncoderWorker;
 pub use self::latent::LatentMatrices;
 pub use self::packed::{BesideProducts, Norms, Product};
 pub use self::plain::{

@@ -10,14 +10,15 @@ use super::sink::WholeSink;
 use super::*;
 use crate::batch::Batch;
 use crate::engine::{
-    BatchLimits, Engine, EngineOptions, Engines, MachineEngines, OpeningModel, Output, Provider,
-    ResolvedEngine, SkippedCandidate, Worker,
+    BatchLimits, Engine, EngineInfo, EngineOptions, Engines, MachineEngines, OpeningModel, Output,
+    Provider, ResolvedEngine, SkippedCandidate, Worker,
 };
-use crate::input::RecordReader;
-use crate::model::{Knows, ModelOptions};
-use crate::output::{Destination, Finish, VectorWriter};
+use crate::input::{RecordReader, Source};
+use crate::model::{Knows, Model, ModelOptions};
+use crate::output::{Destination, Finish, Forms, OutputOptions, VectorWriter};
 use crate::progress::Silent;
 use crate::record::{RowRef, Rows};
+use embedctl_records::options::InputOptions;
 
 pub(super) const WIDTH: usize = 48;
 

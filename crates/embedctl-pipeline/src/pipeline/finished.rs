@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::fingerprint::{line_ids, sizes};
 use super::plan::RunPlan;
-use super::source::{input_range, range, shares, source_states, with_inputs};
+use super::shares::{input_range, range, shares, source_states, with_inputs};
 use crate::cancel::CancelToken;
 use crate::engine::{EngineInfo, Resolved};
 use crate::error::{Error, Place, Result};

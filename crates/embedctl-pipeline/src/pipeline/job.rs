@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use super::fingerprint::{self, sizes};
 use super::plan::RunPlan;
+use super::shares::{input_range, range, shares, source_states, with_inputs};
 use super::sink::{EarlierRuns, ProvenanceBuilder, RowSink, SettledPortion};
-use super::source::{InputEnd, input_range, range, shares, source_states, with_inputs};
+use super::source::InputEnd;
 use crate::error::{Error, Place, Result};
 use crate::identity;
 use crate::input::{RecordReader, Source};

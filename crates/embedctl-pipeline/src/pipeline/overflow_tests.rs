@@ -6,7 +6,7 @@ use super::fake_tests::{Kept, WIDTH, loaded, run_with};
 use super::*;
 use crate::batch::Batch;
 use crate::cancel::CancelToken;
-use crate::engine::{BatchLimits, Engine, OpeningModel, Output, Provider, Worker};
+use crate::engine::{BatchLimits, Engine, EngineInfo, OpeningModel, Output, Provider, Worker};
 use crate::error::{Error, ErrorKind};
 use crate::record::Texts;
 

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use super::reuse::ReusedOutput;
-use super::source::{shares, with_inputs};
+use super::shares::{shares, with_inputs};
 use super::{EmbedOptions, fingerprint};
 use crate::engine::Resolved;
 use crate::error::{Error, Result};

@@ -2,7 +2,7 @@
 //! the same output.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
@@ -10,8 +10,11 @@ use serde_json::Value;
 use super::fake_tests::{Behaviour, fake, loaded_with};
 use super::*;
 use crate::error::ErrorKind;
-use crate::output::{Destination, OutputFormat};
-use crate::progress::Silent;
+use crate::input::Source;
+use crate::job::JobOptions;
+use crate::output::{Destination, OutputFormat, OutputOptions};
+use crate::progress::{Counts, Silent};
+use embedctl_records::options::InputOptions;
 
 /// Operations of a token of a slow model: a portion is full as soon as it has enough tokens.
 const SLOW: u64 = 1 << 40;

@@ -11,37 +11,32 @@ mod chunks;
 mod expression_tests;
 #[cfg(test)]
 mod fixture_tests;
+mod ids;
 mod joints;
 mod locality;
 mod long;
 mod pairs;
+mod prepared;
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::path::PathBuf;
-use std::sync::Arc;
 
-use crossbeam_channel::never;
 use rayon::prelude::*;
-use tokenizers::{Encoding, OffsetType, Tokenizer};
+use tokenizers::Encoding;
 
 pub use self::chunks::{ChunkBy, Chunked, Chunking, Chunks, SharedRows, Span, headings_above};
 
 use self::bert::{Bert, BertScratch};
 use self::chat::ChatRows;
+use self::ids::{TextIds, share};
 use self::long::LongTexts;
 use self::pairs::PairTemplate;
-use crate::ModelConfig;
 use crate::Side;
 use crate::batch::TokenRows;
-use crate::bounded::BoundedSteps;
-use crate::budget::TextBudget;
-use crate::tokenizer_file::TOKENIZER_TIME;
 use embedctl_common::Texts;
-use embedctl_common::error::{Cause, Error, Result};
+use embedctl_common::error::Cause;
 use embedctl_common::pair::TextPair;
 use embedctl_common::stage::Clock;
-use embedctl_common::threads::{exhausted, within};
 
 /// Rows a thread takes at a time, at most and at least.
 const CHUNK: usize = 256;
@@ -80,89 +75,6 @@ pub struct TextTokenizer {
 }
 
 impl TextTokenizer {
-    /// Prepares a model's tokenizer, read from `file`, for its configuration; `threads` bounds the parallelism.
-    ///
-    /// # Errors
-    /// If the prompt cannot be tokenized, or threads cannot be started.
-    pub fn new(
-        tokenizer: Arc<Tokenizer>,
-        config: &ModelConfig,
-        file: PathBuf,
-        threads: usize,
-    ) -> Result<Self> {
-        let (mut prefix, mut suffix) = (config.frame.before.clone(), config.frame.after.clone());
-        let scores = config.scores.as_ref();
-        let chat = scores.and_then(|scores| scores.chat.clone());
-        if chat.is_some() {
-            // The template has all special tokens.
-            (prefix, suffix) = Default::default();
-        }
-        let is_pair = config.takes_pairs() && chat.is_none();
-        let pairs = PairTemplate::of(config).filter(|_| is_pair);
-        let unusable = |reason| Error::model(file.display(), format!("cannot be used: {reason}"));
-        let steps = Arc::new(BoundedSteps::of(&tokenizer).map_err(unusable)?);
-        within(TOKENIZER_TIME, &never(), {
-            let (tokenizer, steps) = (Arc::clone(&tokenizer), Arc::clone(&steps));
-            move || try_out(&tokenizer, &steps)
-        })
-        .map_err(unusable)?;
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .thread_name(|index| format!("tokenize-{index}"))
-            .build()
-            .map_err(exhausted)?;
-        let text_tokens = config
-            .max_length
-            .saturating_sub(prefix.len() + suffix.len());
-        let side = config.truncation_side;
-        let mut prepared = Self {
-            bert: Bert::new(&tokenizer),
-            any: LongTexts::new(tokenizer, steps, file, text_tokens, side),
-            text_tokens,
-            side,
-            pairs,
-            chat: None,
-            dropped: config.dropped_id,
-            most_characters: config.most_characters,
-            reads_all: false,
-            late: config.late,
-            prompt: String::new(),
-            prompt_tokens: 0,
-            prompt_ids: 0,
-            prefix,
-            suffix,
-            pool,
-        };
-        if let Some(chat) = chat {
-            let pairs = config.takes_pairs();
-            prepared.chat = Some(ChatRows::new(chat, &config.prompt, pairs, &prepared)?);
-            return Ok(prepared);
-        }
-        if !config.prompt.is_empty() {
-            let mut rows = TokenRows::default();
-            let prompt = &config.prompt;
-            let failed = |cause: Cause| {
-                let reason = format!(
-                    "cannot be used with the prompt {prompt:?}: {}",
-                    cause.reason
-                );
-                Error::model(prepared.any.file.display(), reason)
-            };
-            (prepared.push_text("", prompt, &mut BertScratch::default(), &mut rows))
-                .map_err(failed)?;
-            let ids = rows.get(0);
-            let ends_special = ids.last().is_some_and(|id| config.special_ids.contains(id));
-            prepared.prompt_tokens = ids.len() - usize::from(ends_special);
-            prepared.prompt_ids = prepared
-                .encode(prompt, usize::MAX, &mut BertScratch::default())
-                .map_err(failed)?
-                .ids
-                .len();
-            prepared.prompt.clone_from(&config.prompt);
-        }
-        Ok(prepared)
-    }
-
     /// The same tokenizer, reading texts to their end, so that [`TokenRows::lost`] is a count and not an estimate.
     #[must_use]
     pub fn reading_all(mut self) -> Self {
@@ -358,46 +270,6 @@ impl TextTokenizer {
     }
 }
 
-/// Tokens of a text: all of them, or those of its part that is read.
-#[derive(Debug, Clone, Copy)]
-struct TextIds<'a> {
-    ids: &'a [u32],
-    /// Of the text's bytes, those that the tokens come from: 1 for all.
-    share: f64,
-}
-
-impl<'a> TextIds<'a> {
-    fn whole(ids: &'a [u32]) -> Self {
-        Self { ids, share: 1.0 }
-    }
-
-    /// Tokens of the part that was not read, about: as many a byte as in the part that was.
-    fn unread(&self) -> usize {
-        match self.share < 1.0 {
-            true => (self.ids.len() as f64 * (1.0 / self.share - 1.0)).max(1.0) as usize,
-            false => 0,
-        }
-    }
-
-    /// The first or the last `most` tokens, and the number of those that are lost.
-    fn cut(&self, most: usize, side: Side) -> (&'a [u32], usize) {
-        let kept = self.ids.len().min(most);
-        let lost = self.ids.len() - kept + self.unread();
-        match side {
-            Side::Right => (&self.ids[..kept], lost),
-            Side::Left => (&self.ids[self.ids.len() - kept..], lost),
-        }
-    }
-}
-
-/// The share of `all` bytes that `read` are.
-fn share(read: usize, all: usize) -> f64 {
-    match read < all {
-        true => read as f64 / all as f64,
-        false => 1.0,
-    }
-}
-
 /// How many of `count` rows a thread takes at a time, of so many threads: few where threads are many, so that a window
 /// of some thousand rows has work for all of them.
 fn rows_per_chunk(count: usize, threads: usize) -> usize {
@@ -425,15 +297,6 @@ fn prompted<'t>(prompt: &str, text: &'t str) -> Cow<'t, str> {
         "" => Cow::Borrowed(text),
         prompt => Cow::Owned(format!("{prompt}{text}")),
     }
-}
-
-/// Runs a short text through the tokenizer.
-fn try_out(tokenizer: &Tokenizer, steps: &BoundedSteps) -> Result<(), String> {
-    // Excessive backtracking, or normalizers that double a text one after another, show here.
-    let sample = format!("{}! aB1, \u{e9}\n\u{6771}", "a".repeat(200));
-    let budget = TextBudget::of(sample.len());
-    let encoded = steps.encode(tokenizer, &sample, OffsetType::None, &budget);
-    (encoded.map(drop)).map_err(|error| format!("the tokenizer fails on a short text: {error}"))
 }
 
 #[cfg(test)]

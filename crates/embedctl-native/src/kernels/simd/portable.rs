@@ -10,15 +10,18 @@ const N: usize = 8;
 type F = [f32; N];
 type I = [i32; N];
 
-/// A vector of the values of an expression for each index. Not `std::array::from_fn`, which stays a call.
+/// A vector of the values of an expression for each index, written out: `std::array::from_fn` stays a call, and loops take
+/// longer to compile.
 macro_rules! each {
-    ($i:ident => $value:expr) => {{
-        let mut out = [Default::default(); N];
-        for ($i, out) in out.iter_mut().enumerate() {
-            *out = $value;
-        }
-        out
-    }};
+    ($i:ident => $value:expr) => {
+        each!(@ $i => $value; 0 1 2 3 4 5 6 7)
+    };
+    (@ $i:ident => $value:expr; $($index:literal)*) => {
+        [$({
+            let $i: usize = $index;
+            $value
+        }),*]
+    };
 }
 
 #[inline(always)]
@@ -145,22 +148,23 @@ impl Simd for Portable {
         let bytes = |i: usize| [byte(i), byte(i + 1), byte(i + 2), byte(i + 3)];
         each!(i => i32::from_ne_bytes(bytes(4 * i)))
     }
+    /// By a loop, which is vectorized: twice as fast as written out.
     #[inline(always)]
     fn dot_pairs(self, acc: I, a: I, b: I) -> I {
         let half = |x: i32, high: bool| i32::from(if high { (x >> 16) as i16 } else { x as i16 });
-        each!(i => {
-            acc[i]
+        let mut out = [0; N];
+        for (i, out) in out.iter_mut().enumerate() {
+            *out = acc[i]
                 .wrapping_add(half(a[i], false) * half(b[i], false))
-                .wrapping_add(half(a[i], true) * half(b[i], true))
-        })
+                .wrapping_add(half(a[i], true) * half(b[i], true));
+        }
+        out
     }
     #[inline(always)]
     fn dot_quads(self, acc: I, a: I, b: I) -> I {
         each!(i => {
             let (a, b) = (a[i].to_ne_bytes(), b[i].to_ne_bytes());
-            (0..4).fold(acc[i], |acc, j| {
-                acc + i32::from(a[j]) * i32::from(b[j] as i8)
-            })
+            (0..4).fold(acc[i], |acc, j| acc + i32::from(a[j]) * i32::from(b[j] as i8))
         })
     }
 }
