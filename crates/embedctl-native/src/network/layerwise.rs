@@ -101,9 +101,10 @@ impl TextRows {
     }
 }
 
-/// Runs rows in single precision, half a layer's weights at a time (see [`runs_in_halves`](embedctl_checkpoint::architecture::Architecture::runs_in_halves)): so a model's
-/// exact vectors can be had where only its reduced weights fit into memory. `after` gets each layer before the next one
-/// is loaded.
+/// Runs rows in single precision, half a layer's weights at a time (see [`runs_in_halves`]): so a model's exact vectors can
+/// be had where only its reduced weights fit into memory. `after` gets each layer before the next one is loaded.
+///
+/// [`runs_in_halves`]: embedctl_checkpoint::architecture::Architecture::runs_in_halves
 fn run_exactly(
     loader: &Loader<'_>,
     outer: &OuterWeights,
