@@ -8,7 +8,7 @@ set -eu
 objdump -d -C --no-show-raw-insn "${1:-target/debug/embedctl}" | awk '
     /^[0-9a-f]+ <.*>:$/ {
         inside = /<embedctl_native::kernels::simd::.*::enter::compiled/
-        if (inside) { set = $0; sub(/.*kernels::simd::/, "", set); sub(/::.*/, "", set) }
+        if (inside) { set = $0; sub(/^[^<]*<<embedctl_native::kernels::simd::/, "", set); sub(/::.*/, "", set) }
         next
     }
     inside && /call +[0-9a-f]+ </ {

@@ -31,8 +31,8 @@ impl EncoderWorker {
     }
 
     /// The terms of the vocabulary that have a weight in each of `rows`, by the head that the encoder has
-    /// ([`with_terms`](crate::Encoder::with_terms)); `None` where it has none. They live until the next call. A row without finite logits has
-    /// an entry that is NaN.
+    /// ([`with_terms`](crate::Encoder::with_terms)); `None` where it has none. They live until the next call. A row without
+    /// finite logits has an entry that is NaN.
     ///
     /// # Errors
     /// As [`EncoderWorker::run`].

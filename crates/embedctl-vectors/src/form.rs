@@ -101,7 +101,10 @@ impl Terms {
         if let Some(met) = &self.met {
             let mut met = locked(met);
             let next = u32::try_from(met.len()).ok()?;
-            return Some(*met.entry(name.to_owned()).or_insert(next));
+            return Some(match met.get(name) {
+                Some(index) => *index,
+                None => *met.entry(name.to_owned()).or_insert(next),
+            });
         }
         let names = self.names.as_deref().unwrap_or_default();
         let indices = self.indices.get_or_init(|| {
