@@ -8,15 +8,15 @@ use embedctl_common::{Error, ErrorKind, Result};
 use embedctl_common::{machine, remedies, size, small_file};
 use embedctl_vectors::RowVector;
 
-use crate::encoder_worker::{EncoderWorker, TermHead};
 use crate::kernels::{Arithmetic, Isa, TermPooling};
 use crate::loader::Loader;
 use crate::masked_head::{HeadScratch, MaskedHead};
 use crate::need::{self, Need, StoredWeights};
-use crate::network::Network;
+use crate::network::{EncoderWorker, Network};
 use crate::network_weights::NetworkWeights;
 use crate::prepared::PreparedCache;
 use crate::scratch::{Rows, Scratch, ThreadCrew};
+use crate::term_worker::{TermHead, TermWorker};
 use embedctl_checkpoint::Adapter;
 use embedctl_checkpoint::architecture::{Architecture, LARGEST_CONFIG};
 
@@ -234,8 +234,7 @@ impl Encoder {
             network: Arc::clone(&self.network),
             crew: Arc::clone(&self.crew),
             scratch: Scratch::default(),
-            terms: self.terms.clone(),
-            head_scratch: HeadScratch::default(),
+            terms: self.terms.as_ref().map(TermWorker::new),
         }
     }
 

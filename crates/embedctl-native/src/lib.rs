@@ -35,7 +35,6 @@ mod delta_rule;
 mod disentangled;
 mod embedding;
 mod encoder;
-mod encoder_worker;
 mod executor;
 mod experts;
 pub mod kernels;
@@ -54,6 +53,7 @@ mod rotary;
 mod rows;
 mod scratch;
 mod statics;
+mod term_worker;
 
 #[cfg(test)]
 mod adapter_tests;
@@ -82,8 +82,8 @@ pub use self::convolution::ConvolutionWeights;
 pub use self::delta_rule::DeltaWeights;
 pub use self::embedding::{unknown_id, unknown_type};
 pub use self::encoder::Encoder;
-pub use self::encoder_worker::EncoderWorker;
 pub use self::latent::LatentMatrices;
+pub use self::network::EncoderWorker;
 pub use self::packed::{BesideProducts, Norms, Product};
 pub use self::plain::{
     LatentProduct, OutsideLayers, PlainHead, PlainNetwork, PlainProduct, PlainTable, RelativeTables,

@@ -66,6 +66,13 @@ pub(crate) struct LayerWeights {
     pub small: SmallWeights,
 }
 
+impl LayerWeights {
+    /// The products of a layer's two halves.
+    pub(crate) fn halves(&self) -> (&[Matrix], &[Matrix]) {
+        self.products.split_at(Product::ATTENTION.len())
+    }
+}
+
 /// A layer's weights but its products, which are far larger.
 #[derive(Debug)]
 pub(crate) struct SmallWeights {

@@ -1,13 +1,12 @@
-//! A network that is open, and workers that run batches of it.
+//! A network that is open.
 
-use embedctl_native::{BATCH_TOKENS, Encoder, EncoderWorker, Rows};
+use embedctl_native::{BATCH_TOKENS, Encoder};
 
 use super::cosine_notes;
-use crate::batch::{Batch, TokenRows};
-use crate::engine::{
-    Arithmetic, BatchLimits, Cosine, Engine, EngineInfo, FinishRow, Output, Worker,
-};
-use crate::error::{Error, Result};
+use super::worker::NativeWorker;
+use crate::batch::TokenRows;
+use crate::engine::{Arithmetic, BatchLimits, Cosine, Engine, EngineInfo, FinishRow, Worker};
+use crate::error::Result;
 
 /// Tokens of a batch: enough to make use of each fetched weight, few enough for activations to stay in a core's cache.
 const LIMITS: BatchLimits = BatchLimits {
@@ -91,32 +90,5 @@ impl Engine for NativeEngine {
 
     fn operations(&self, tokens: usize) -> u64 {
         self.encoder.operations(tokens)
-    }
-}
-
-/// A thread's memory beside the shared weights.
-struct NativeWorker {
-    worker: EncoderWorker,
-    width: usize,
-    /// Terms of the vocabulary, where the encoder has a head that gives them.
-    terms: Option<usize>,
-}
-
-impl Worker for NativeWorker {
-    fn run(&mut self, batch: &Batch) -> Result<Output<'_>> {
-        let rows = Rows {
-            ids: &batch.ids,
-            types: &batch.types,
-            ends: &batch.ends,
-            seen: &batch.seen,
-        };
-        let width = self.width;
-        if let Some(width) = self.terms {
-            let rows = self.worker.run_terms(rows)?;
-            let rows = rows.ok_or_else(|| Error::internal("a worker without a head"))?;
-            return Ok(Output::Entries { rows, width });
-        }
-        let states = self.worker.run(rows)?;
-        Ok(Output::Tokens { states, width })
     }
 }

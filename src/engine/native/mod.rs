@@ -5,6 +5,7 @@ mod cosine_notes;
 mod encoder;
 mod statics;
 mod token_weights;
+mod worker;
 
 pub use check::{absent_kernels, check};
 pub use embedctl_checkpoint::knows;

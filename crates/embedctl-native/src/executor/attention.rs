@@ -1,6 +1,7 @@
 //! Runs the first half of a layer: attention, or a convolution or a delta rule in its place.
 
-use super::{Executor, NotedRanges, Team, note};
+use super::ranges::{NotedRanges, note};
+use super::{Executor, Team};
 use crate::crew::piece;
 use crate::delta_rule::DeltaWeights;
 use crate::disentangled::RelativeScratch;
