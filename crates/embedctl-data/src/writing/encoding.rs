@@ -2,33 +2,31 @@
 //! which kind of list.
 
 mod arrays;
+mod column;
+mod described;
+mod settled;
 
 pub use arrays::column_of;
+pub(crate) use column::VectorColumn;
+pub(crate) use described::{BESIDE, VECTOR_COLUMNS};
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use half::f16;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use super::forms;
 use super::made::KEY;
-use super::options::{OutputOptions, RunOutput, VectorType};
+use super::options::VectorType;
 use arrow::array::RecordBatch;
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{Schema, SchemaRef};
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::setting::{DTYPE, NORMALIZE};
 use embedctl_records::numbers;
-use embedctl_records::quantize::{Dtype, Elements, Ranges};
+use embedctl_records::quantize::{Dtype, Elements};
 use embedctl_records::record::Rows;
-use embedctl_vectors::{Forms, Numbers, RowForm, VectorKind};
-
-/// Key of a provenance that names the columns of vectors, by which they are told from lists that were kept.
-pub(crate) const VECTOR_COLUMNS: &str = "vector_columns";
-
-/// Key of a provenance with how the other kinds of vectors that a row has were written.
-pub(crate) const BESIDE: &str = "vectors_beside";
+use embedctl_vectors::{Numbers, RowForm};
 
 /// How vectors are written.
 #[derive(Debug)]
@@ -42,18 +40,6 @@ pub(crate) struct VectorEncoding {
     beside: Vec<Self>,
 }
 
-/// A column of vectors.
-#[derive(Debug)]
-pub(crate) struct VectorColumn {
-    /// Its name, where the format has names.
-    pub name: String,
-    /// Components of a vector.
-    pub dimensions: usize,
-    /// Elements of a vector as it is written.
-    pub width: usize,
-    ranges: Option<Ranges>,
-}
-
 /// Vectors as they are written.
 pub(crate) struct EncodedVectors {
     /// Their elements, column by column.
@@ -63,23 +49,6 @@ pub(crate) struct EncodedVectors {
 }
 
 impl VectorEncoding {
-    /// How numbers of these forms are written to an output.
-    ///
-    /// # Errors
-    /// If the options contradict each other or the format.
-    pub fn new(output: &RunOutput, forms: &Forms) -> Result<Self> {
-        let named = (forms.clone()).named(output.options.embedding_field.as_deref());
-        let encodings = named.each().map(|(form, columns)| {
-            let options = output.options.of_form(form, forms);
-            Self::of_one_form(&options, output.nullable, (form, columns))
-        });
-        let mut encodings = encodings.collect::<Result<Vec<_>>>()?;
-        let beside = encodings.split_off(1);
-        let first = encodings.pop();
-        let first = first.ok_or_else(|| Error::internal("rows without a form"))?;
-        Ok(Self { beside, ..first })
-    }
-
     /// The encoding of each kind of vectors, this one first.
     pub fn kinds(&self) -> impl Iterator<Item = &Self> {
         std::iter::once(self).chain(&self.beside)
@@ -105,46 +74,9 @@ impl VectorEncoding {
         kinds.collect()
     }
 
-    fn of_one_form<'f>(
-        options: &OutputOptions,
-        nullable: bool,
-        (form, columns): (&RowForm, impl Iterator<Item = (&'f str, usize)>),
-    ) -> Result<Self> {
-        let dtype = options.resolved_dtype()?;
-        let calibration = options.calibration.as_ref();
-        let calibration = calibration.filter(|_| dtype.needs_ranges());
-        let columns = columns.map(|(name, dimensions)| {
-            let ranges = calibration
-                .map(|all| all.of_column(name, dimensions))
-                .transpose()?;
-            Ok(VectorColumn {
-                name: name.to_owned(),
-                dimensions,
-                width: dtype.width(dimensions),
-                ranges,
-            })
-        });
-        Ok(Self {
-            columns: columns.collect::<Result<_>>()?,
-            dtype,
-            list: match form.written_as().is_one_per_row() {
-                true => options.resolved_vector_type(nullable),
-                false => VectorType::Fixed,
-            },
-            form: form.clone(),
-            nullable,
-            beside: Vec::new(),
-        })
-    }
-
     /// The form of the numbers.
     pub fn form(&self) -> &RowForm {
         &self.form
-    }
-
-    /// The kind of vectors that are written like these numbers.
-    pub fn written_as(&self) -> VectorKind {
-        self.form.written_as()
     }
 
     /// The columns, in their order.
@@ -160,17 +92,6 @@ impl VectorEncoding {
     /// The type of their elements.
     pub fn dtype(&self) -> Dtype {
         self.dtype
-    }
-
-    /// Bytes of a row's vectors; of sparse ones a usual number.
-    pub fn row_bytes(&self) -> usize {
-        self.kinds().map(Self::row_bytes_of_one).sum()
-    }
-
-    fn row_bytes_of_one(&self) -> usize {
-        let widths = self.columns.iter().map(|column| column.width);
-        self.form
-            .usual_bytes(widths.sum::<usize>() * self.dtype.bytes())
     }
 
     /// Checks an invariant of the pipeline: rows are as wide as announced, and complete.
@@ -226,40 +147,6 @@ impl VectorEncoding {
         });
         let columns = columns.collect();
         Ok(EncodedVectors { columns, counts })
-    }
-
-    /// Adds to a run's provenance how its vectors were written.
-    pub fn describe(&self, provenance: &mut Map<String, Value>) {
-        provenance.insert("dtype".to_owned(), self.dtype.name().into());
-        forms::describe(&self.form, provenance);
-        let names = self.columns.iter().map(|column| column.name.as_str());
-        provenance.insert(VECTOR_COLUMNS.to_owned(), names.collect());
-        let columns = self.columns.iter();
-        let ranges = columns.filter_map(|it| Some((it.name.clone(), it.ranges.as_ref()?)));
-        let ranges: Map<String, Value> = ranges.map(|(name, it)| (name, json!(it))).collect();
-        if !ranges.is_empty() {
-            provenance.insert("calibration".to_owned(), json!({"ranges": ranges}));
-        }
-        if !self.beside.is_empty() {
-            let beside = self.beside.iter().map(|kind| {
-                let mut own = Map::new();
-                kind.describe(&mut own);
-                let width = kind
-                    .columns
-                    .iter()
-                    .map(|column| column.dimensions)
-                    .sum::<usize>();
-                own.insert("dimensions".to_owned(), width.into());
-                Value::Object(own)
-            });
-            provenance.insert(BESIDE.to_owned(), beside.collect());
-        }
-    }
-}
-
-impl VectorColumn {
-    fn elements(&self, values: Vec<f32>, dtype: Dtype) -> Elements {
-        Elements::new(values, self.dimensions, dtype, self.ranges.as_ref())
     }
 }
 

@@ -1,22 +1,17 @@
 //! Where a writer's bytes go: a file beside its final name, or straight into a stream.
 
-use std::fs::{self, File};
-use std::io::{self, IsTerminal, Read, Seek, SeekFrom, Write};
+mod opening;
+pub(crate) mod sidecars;
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::fault::write_error;
-use super::handle;
-use super::place::{OutputPlace, PlaceKind};
-use super::proof;
 use super::remote::Remote;
-use super::run_files::RunFiles;
-use super::sidecar::{self, SIDECARS};
-use embedctl_common::atomic::{
-    AtomicFile, AtomicSet, open_special, parent, remove_abandoned, with_ending,
-};
+use super::sidecar::SIDECARS;
+use embedctl_common::atomic::{AtomicFile, AtomicSet, open_special};
 use embedctl_common::error::{Error, Result};
-use embedctl_common::hash::Hash;
-use embedctl_common::remedies::{self, with_remedy};
 
 /// An output that is being written. Dropped unpublished, it leaves nothing behind.
 #[derive(Debug)]
@@ -47,70 +42,6 @@ struct SidecarFiles {
 }
 
 impl Target {
-    /// Opens `place`, whose files will be among `files`; `sidecars` are the endings of those that will stand
-    /// beside it. Finishes what a stopped run has left under this name, or removes it.
-    ///
-    /// # Errors
-    /// If it, or a sidecar, exists without `force`, or cannot be written.
-    pub fn create(
-        place: &OutputPlace,
-        force: bool,
-        sidecars: &[&str],
-        files: &RunFiles,
-    ) -> Result<Self> {
-        let shown = place.shown().to_path_buf();
-        let open = |file: io::Result<File>| {
-            file.map(Sink::Open)
-                .map_err(|error| Error::io("write to", &shown, error))
-        };
-        let sink = match &place.kind {
-            PlaceKind::Stdout => open(handle::stdout())?,
-            #[cfg(unix)]
-            PlaceKind::Descriptor(number) => open(handle::duplicate(*number))?,
-            PlaceKind::Device(path) => open(open_special(path, true))?,
-            #[cfg(unix)]
-            PlaceKind::Fifo(path) => match handle::open_fifo(path) {
-                Ok(Some(file)) => Sink::Open(file),
-                Ok(None) => Sink::Fifo(path.clone()),
-                Err(error) => return Err(Error::io("write to", &shown, error)),
-            },
-            #[cfg(not(unix))]
-            PlaceKind::Fifo(path) => Sink::Fifo(path.clone()),
-            PlaceKind::Object(address) => {
-                Sink::Remote(Remote::create(address, force, sidecars, files)?)
-            }
-            PlaceKind::File { path } => {
-                files.complete_stopped(path);
-                clear_abandoned(path, sidecars, files);
-                check_free(path, sidecars, force, place)?;
-                let main = AtomicFile::create(path, &files.pending).map_err(|error| {
-                    Error::io("create a file in", parent(path), with_remedy(error))
-                })?;
-                Sink::Beside(SidecarFiles {
-                    main,
-                    sidecars: Vec::new(),
-                })
-            }
-        };
-        Ok(Self { shown, force, sink })
-    }
-
-    /// Whether a file can be made at `place`; a pipe's reader must not see it opened and closed again.
-    ///
-    /// # Errors
-    /// As [`Target::create`].
-    pub fn check(
-        place: &OutputPlace,
-        force: bool,
-        sidecars: &[&str],
-        files: &RunFiles,
-    ) -> Result<()> {
-        if place.is_published() {
-            Self::create(place, force, sidecars, files)?;
-        }
-        Ok(())
-    }
-
     /// The path as the user wrote it.
     pub fn shown(&self) -> &Path {
         &self.shown
@@ -129,38 +60,6 @@ impl Target {
     /// The error for a failed write to this output.
     pub fn error(&self, error: io::Error) -> Error {
         write_error(&self.shown, error)
-    }
-
-    /// Creates a file that will be published beside the output, and returns another handle to it;
-    /// `None` where an output has no such files (a stream, a device, an object).
-    ///
-    /// # Errors
-    /// If the system refuses.
-    pub fn sidecar(&mut self, ending: &str) -> Result<Option<Sidecar>> {
-        let Sink::Beside(beside) = &mut self.sink else {
-            return Ok(None);
-        };
-        let path = with_ending(beside.main.name(), ending);
-        let sidecar = AtomicFile::create(&path, beside.main.pending())
-            .map_err(|error| Error::io("create", &path, with_remedy(error)))?;
-        let file =
-            (sidecar.file().try_clone()).map_err(|error| Error::io("create", &path, error))?;
-        beside.sidecars.push(sidecar);
-        Ok(Some(Sidecar { path, file }))
-    }
-
-    /// Writes the run's provenance beside the output, where it has sidecars.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    pub fn provenance(&mut self, provenance: &serde_json::Value) -> Result<()> {
-        let text = || proof::sidecar_text(provenance);
-        if let Sink::Remote(remote) = &mut self.sink {
-            remote.add_sidecar(sidecar::PROVENANCE, text());
-        } else if let Some(mut sidecar) = self.sidecar(sidecar::PROVENANCE)? {
-            sidecar.write_all(&text())?;
-        }
-        Ok(())
     }
 
     /// Whether what was written can be overwritten.
@@ -251,95 +150,5 @@ impl Write for Target {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(()) // Files are not buffered here.
-    }
-}
-
-/// A file that will stand beside the output.
-#[derive(Debug)]
-pub(crate) struct Sidecar {
-    path: PathBuf,
-    file: File,
-}
-
-impl Sidecar {
-    /// Appends `bytes`.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    pub fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file
-            .write_all(bytes)
-            .map_err(|error| write_error(&self.path, error))
-    }
-
-    /// Overwrites its first bytes, and returns the hash of all.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    pub fn complete(&mut self, start: &[u8]) -> Result<Hash> {
-        let written = (self.file.seek(SeekFrom::Start(0))).and_then(|_| self.file.write_all(start));
-        written.map_err(|error| write_error(&self.path, error))?;
-        let mut hash = Hash::default();
-        let mut buffer = vec![0; 1 << 16];
-        let read = self.file.seek(SeekFrom::Start(0)).and_then(|_| {
-            loop {
-                match self.file.read(&mut buffer)? {
-                    0 => return Ok(()),
-                    count => hash.add(&buffer[..count]),
-                }
-            }
-        });
-        read.map_err(|error| Error::io("read", &self.path, error))?;
-        Ok(hash)
-    }
-}
-
-/// Refuses to replace an existing file, unless forced.
-fn check_free(path: &Path, sidecars: &[&str], force: bool, place: &OutputPlace) -> Result<()> {
-    let option = place.option();
-    let shown = place.shown().display();
-    if !force && fs::symlink_metadata(path).is_ok() {
-        return Err(Error::usage(format!("{option} {shown}: the file exists"))
-            .with_remedy(remedies::taken()));
-    }
-    for ending in sidecars {
-        let sidecar = with_ending(path, ending);
-        match fs::symlink_metadata(&sidecar) {
-            Ok(metadata) if metadata.is_dir() => {
-                return Err(Error::usage(format!(
-                    "{option} {shown}: {} is written with it, but there is a folder of that name",
-                    sidecar.display()
-                ))
-                .with_remedy("write elsewhere"));
-            }
-            Ok(_) if !force => {
-                return Err(Error::usage(format!(
-                    "{option} {shown}: {} is written with it, but already exists",
-                    sidecar.display()
-                ))
-                .with_remedy(remedies::taken()));
-            }
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Error::io("create", sidecar, error));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-/// Removes temporary files that stopped runs have left for this output, with a note.
-fn clear_abandoned(path: &Path, sidecars: &[&str], files: &RunFiles) {
-    let sidecars = sidecars.iter().map(|ending| with_ending(path, ending));
-    let removed = [path.to_path_buf()].into_iter().chain(sidecars);
-    let (count, bytes) = removed
-        .map(|path| remove_abandoned(&path))
-        .fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
-    if count > 0 {
-        let these = if count == 1 { "file" } else { "files" };
-        files.pending.note(format!(
-            "removed {count} temporary {these} ({bytes} bytes) that stopped runs had left of {}",
-            path.display()
-        ));
     }
 }

@@ -3,6 +3,7 @@
 mod footer;
 mod pages;
 mod plain;
+mod properties;
 mod read;
 mod rows;
 mod thrift;
@@ -60,7 +61,7 @@ impl OutputSpec for ParquetOutput {
     }
 
     fn check_type(&self, field: &FieldRef) -> Result<(), String> {
-        write::check_type(field)
+        properties::check_type(field)
     }
 
     fn provenance(&self, file: &Readable) -> Result<Option<Value>> {
