@@ -18,7 +18,8 @@ use embedctl_common::stage::Clock;
 use embedctl_common::threads::{panic_message, spawn_scoped};
 use embedctl_model::Model;
 use embedctl_rows::batch::TokenRows;
-use embedctl_rows::tokenize::{Chunked, Chunks, TextTokenizer};
+use embedctl_rows::tokenize::TextTokenizer;
+use embedctl_rows::tokenize::chunks::{Chunked, Chunks};
 use embedctl_vectors::{Numbers, RowParts, RowVectors};
 
 /// Texts that [`Embedder::stream`] takes at a time.

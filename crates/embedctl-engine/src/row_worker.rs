@@ -10,7 +10,7 @@ use embedctl_model::Model;
 use embedctl_rows::Frame;
 use embedctl_rows::batch::{Batch, BatchPlan, TokenRows};
 use embedctl_rows::pool::Pooler;
-use embedctl_rows::tokenize::SharedRows;
+use embedctl_rows::tokenize::chunks::SharedRows;
 use embedctl_vectors::{Numbers, RowVectors};
 
 use crate::halving::{Finished, TokenLimit};

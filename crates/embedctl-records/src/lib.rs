@@ -31,6 +31,7 @@ pub mod json_values;
 pub mod json_vectors;
 pub mod jsonl;
 pub mod lines;
+pub mod marks;
 pub mod numbers;
 pub mod options;
 pub mod parse;

@@ -3,6 +3,7 @@
 //! The arithmetic is that of sentence-transformers' modules, in f32, row by row, so that a row's vector
 //! depends on nothing but its own states. Sums over the tokens of long rows are f64's (PyTorch adds pairwise).
 
+mod compared;
 #[cfg(test)]
 mod digest_tests;
 mod forms;
@@ -15,10 +16,7 @@ mod prepared;
 #[path = "pool_tests.rs"]
 mod tests;
 
-use crate::Step;
-use crate::multi::MultiKind;
-use crate::sparse::SparseKind;
-use embedctl_vectors::RowForm;
+use forms::PooledForm;
 use modes::pool_one;
 use modules::{PackedSteps, normalize};
 
@@ -30,16 +28,10 @@ pub struct Pooler {
     rule: PoolingRule,
     pools: bool,
     token_steps: PackedSteps,
-    /// Whether its rows are scores.
-    scores: bool,
-    /// How its vectors are sparse, if they are.
-    sparse: Option<SparseKind>,
-    /// Which of its tokens have vectors, if they have.
-    multi: Option<MultiKind>,
+    /// The form of its rows, of the first kind where there are several.
+    form: PooledForm,
     /// Where rows have vectors of several kinds, the pooler of each; else empty.
     kinds: Vec<Self>,
-    /// The form of its rows, of the first kind where there are several.
-    form: RowForm,
     steps: PackedSteps,
     /// Widths of the vectors that are cut out of one.
     kept: Vec<usize>,
@@ -94,36 +86,6 @@ impl Pooler {
         Some(all)
     }
 
-    /// What tells how near a row's states are to others: its finished vector, or the vector that scores are made of. All of
-    /// the row's tokens count.
-    pub fn compared(&self, states: &[f32], width: usize, out: &mut Vec<f32>) {
-        let tokens = states.len() / width;
-        if !self.kinds.is_empty() {
-            let kinds = self.kinds.iter();
-            return kinds.for_each(|kind| kind.compared(states, width, out));
-        }
-        if self.multi.is_some() {
-            return self.finish_rows(states.to_vec(), tokens, out);
-        }
-        if self.weighs() {
-            return out.extend(self.token_weights(states, tokens));
-        }
-        let stepped = self.stepped(states, width);
-        let states = stepped.as_deref().unwrap_or(states);
-        let mut pooled = Vec::with_capacity(width * self.rule.modes.len());
-        self.rule
-            .pool_counted(states, width, &(0..tokens), &mut pooled);
-        self.compared_pooled(&pooled, out);
-    }
-
-    /// The same of a pooled row.
-    pub fn compared_pooled(&self, row: &[f32], out: &mut Vec<f32>) {
-        match self.scores {
-            true => out.extend_from_slice(row),
-            false => self.finish_rows(row.to_vec(), 1, out),
-        }
-    }
-
     /// Finishes `rows` pooled rows, by [`Pooler::pool`], the graph or the device, with all of the modes; appends
     /// [`Pooler::width`] components of each to `out`. A row's vector does not depend on the rows beside it.
     pub fn finish_rows(&self, pooled: Vec<f32>, rows: usize, out: &mut Vec<f32>) {
@@ -161,7 +123,7 @@ impl Pooler {
     ///
     /// Returns `None` where their length is beyond f32, or the vector is shorter.
     pub fn cut_to(&self, kept: usize, vector: &[f32], out: &mut Vec<f32>) -> Option<()> {
-        let is_normalized = self.steps.steps().last() == Some(&Step::Normalize);
+        let is_normalized = self.steps.end_normalized();
         let start = out.len();
         out.extend_from_slice(vector.get(..kept)?);
         if self.normalize_last && !(is_normalized && kept == vector.len()) {

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::PoolingMode;
-use crate::{Dense, DenseActivation, LayerNorm, Residual};
-use embedctl_vectors::is_finite;
+use crate::{Dense, DenseActivation, LayerNorm, Residual, Step};
+use embedctl_vectors::{RowForm, is_finite};
 
 const STATES: [f32; 8] = [1.0, -1.0, 3.0, 5.0, 2.0, 0.5, 9.0, 9.0];
 
@@ -115,6 +115,16 @@ fn normalizing_zero_gives_zero() {
     assert_eq!(zero, [0.0, 0.0]);
 }
 
+/// The form of dense vectors of these widths.
+fn dense(widths: Vec<usize>) -> PooledForm {
+    PooledForm {
+        form: RowForm::Dense(widths),
+        scores: false,
+        sparse: None,
+        multi: None,
+    }
+}
+
 /// The mean of a text's states, of width 2, and what follows it.
 pub(super) fn plain(steps: Vec<Step>) -> Pooler {
     Pooler {
@@ -126,10 +136,7 @@ pub(super) fn plain(steps: Vec<Step>) -> Pooler {
         pools: true,
         token_steps: Vec::new().into(),
         kinds: Vec::new(),
-        form: RowForm::Dense(vec![2]),
-        scores: false,
-        sparse: None,
-        multi: None,
+        form: dense(vec![2]),
         steps: steps.into(),
         kept: vec![2],
         normalize_last: false,
@@ -161,10 +168,7 @@ fn several_widths_are_each_as_it_would_be_alone() {
                 pools: true,
                 token_steps: Vec::new().into(),
                 kinds: Vec::new(),
-                form: RowForm::Dense(kept.clone()),
-                scores: false,
-                sparse: None,
-                multi: None,
+                form: dense(kept.clone()),
                 steps: steps.clone().into(),
                 kept,
                 normalize_last,

@@ -26,4 +26,5 @@ pub use crate::reading::pace::WrittenSignal;
 pub use crate::reading::source::Source;
 pub use documents::implied_format;
 pub use list::{expand, resolve};
-pub use record_reader::{ListedInput, RecordReader};
+pub use record_reader::RecordReader;
+pub use record_reader::opening::ListedInput;

@@ -9,7 +9,7 @@ use super::VectorSettings;
 use crate::engine::EngineInfo;
 use crate::model::{Model, ModelProvenance};
 use crate::progress::Counts;
-use crate::tokenize::Chunked;
+use crate::tokenize::chunks::Chunked;
 
 /// Version of this object's schema.
 pub const SCHEMA: u32 = 1;

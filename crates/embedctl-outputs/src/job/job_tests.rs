@@ -13,7 +13,8 @@ use super::*;
 use crate::input::{RecordReader, Source};
 use crate::output::{RowForm, VectorKind};
 use crate::progress::Counts;
-use crate::record::{RowVectors, Rows, WindowStart};
+use crate::record::{RowVectors, Rows};
+use embedctl_records::marks::WindowStart;
 use embedctl_records::options::InputOptions;
 
 #[test]

@@ -12,9 +12,10 @@ use crate::hash::Hash;
 use crate::output::VectorWriter;
 use crate::position::Position;
 use crate::progress::Counts;
-use crate::record::{Rows, TextHash, WindowSpan, WindowStart};
+use crate::record::Rows;
 use crate::remedies::with_remedy;
 use arrow::datatypes::SchemaRef;
+use embedctl_records::marks::{TextHash, WindowSpan, WindowStart};
 
 /// A window, embedded.
 pub struct EmbeddedWindow {

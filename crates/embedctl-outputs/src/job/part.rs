@@ -14,12 +14,12 @@ use crate::error::{Error, Result};
 use crate::hash;
 use crate::input::Source;
 use crate::position::Position;
-use crate::record::{TextHash, WindowStart};
 use crate::setting::FORCE;
 use crate::storage::SharedFolder;
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
+use embedctl_records::marks::{TextHash, WindowStart};
 
 /// A point between two records of a shard's input.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -28,10 +28,10 @@ use crate::error::{Error, Result};
 use crate::hash;
 use crate::output::{Finish, VectorWriter};
 use crate::progress::Counts;
-use crate::record::WindowSpan;
 use crate::setting::RESUME;
 use crate::storage::{Content, FolderLock};
 use arrow::datatypes::SchemaRef;
+use embedctl_records::marks::WindowSpan;
 
 /// Makes the writer of a file.
 pub type Create = Box<dyn Fn(&Path) -> Result<Box<dyn VectorWriter>> + Send>;

@@ -11,8 +11,9 @@ use crate::error::{Error, Result};
 use crate::hash::Hash;
 use crate::input::RecordReader;
 use crate::position::Position;
-use crate::record::{TextHash, Window, WindowSpan, WindowStart};
+use crate::record::Window;
 use arrow::ipc::writer::StreamWriter;
+use embedctl_records::marks::{TextHash, WindowSpan, WindowStart};
 
 /// An embedded stretch of the input.
 #[derive(Debug, Clone, PartialEq, Eq)]

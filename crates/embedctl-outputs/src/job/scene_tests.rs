@@ -11,9 +11,10 @@ use crate::cancel::CancelToken;
 use crate::input::{RecordReader, Source};
 use crate::output::{Calibration, Forms, RowForm, RunFiles, VectorKind};
 use crate::progress::Counts;
-use crate::record::{Reject, RowRef, RowVectors, Rows, SourceNames, Window, WindowStart};
+use crate::record::{Reject, RowRef, RowVectors, Rows, SourceNames, Window};
 use crate::rejects;
 use crate::storage::Readable;
+use embedctl_records::marks::WindowStart;
 use embedctl_records::options::InputOptions;
 
 pub(super) const JSONL: OutputFormat = OutputFormat::Jsonl(crate::output::Compression::None);

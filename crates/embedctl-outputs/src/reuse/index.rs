@@ -1,8 +1,8 @@
 //! Where the texts of an earlier output are: 20 bytes for each of its rows.
 
 use crate::error::{Error, Result};
-use crate::record::TextHash;
 use crate::setting::REUSE;
+use embedctl_records::marks::TextHash;
 
 /// Hashes of texts, sorted, each with a row that holds its text.
 #[derive(Debug, Default)]

@@ -5,12 +5,11 @@
 
 use std::sync::Arc;
 
-use super::keys::RecordKeys;
 use super::labels::LabelColumns;
 use crate::error::{Error, Result};
 use crate::record::{Origin, RowParts, RowRef, RowVectors, Rows, SourceNames, Texts};
 use crate::setting::KEEP;
-use crate::tokenize::{Span, headings_above};
+use crate::tokenize::chunks::{Span, headings_above};
 use arrow::array::{
     ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, StringArray, StringBuilder, UInt32Array,
     new_null_array,
@@ -235,31 +234,6 @@ impl Assembly<'_> {
             (0..rows.len()).for_each(|row| headings.append_option(words(row)));
         }
         headings.finish()
-    }
-
-    /// The columns `chunk_id` and `uuid` of some rows; `records` are theirs.
-    fn keys(
-        &self,
-        records: &RecordBatch,
-        planned: &[OutputRow],
-    ) -> Result<Vec<ArrayRef>, ArrowError> {
-        let keys = RecordKeys::of(records.column(0), self.names)
-            .ok_or_else(|| ArrowError::SchemaError("ids of a nested type".to_owned()))?;
-        let part = |row: &OutputRow| Some(self.spans?[row.text? as usize].part);
-        let rows = || planned.iter().enumerate();
-        let mut arrays: Vec<ArrayRef> = Vec::new();
-        if self.extra.chunk_id {
-            let ids = rows().map(|(number, row)| {
-                let part = part(row)?;
-                Some(keys.chunk_id(number, &row.origin, part))
-            });
-            arrays.push(Arc::new(ids.collect::<StringArray>()));
-        }
-        if self.extra.uuid {
-            let ids = rows().map(|(number, row)| Some(keys.uuid(number, &row.origin, part(row))));
-            arrays.push(Arc::new(ids.collect::<StringArray>()));
-        }
-        Ok(arrays)
     }
 }
 

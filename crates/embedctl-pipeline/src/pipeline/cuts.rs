@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::EmbedOptions;
 use crate::model::Model;
-use crate::tokenize::ChunkBy;
+use crate::tokenize::chunks::ChunkBy;
 use embedctl_records::format::InputFormat;
 use embedctl_rows::ModelConfig;
 

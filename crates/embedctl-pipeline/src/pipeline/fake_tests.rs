@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use super::output_forms::OutputForms;
 use super::run::Run;
 use super::sink::WholeSink;
 use super::*;
@@ -239,7 +240,6 @@ pub(super) fn run_with(
     let kept = Kept::default();
     let sources = [Source::Path(file.path().to_path_buf())];
     let mut run = Run {
-        forms: Forms::dense(&[WIDTH]),
         started: Instant::now(),
         model: OpeningModel::ready(loaded),
         earlier: None,
@@ -249,7 +249,10 @@ pub(super) fn run_with(
             rejects: None,
         }),
         chunked: None,
-        output: OutputOptions::new(Destination::Stdout).into(),
+        output: OutputForms {
+            output: OutputOptions::new(Destination::Stdout).into(),
+            forms: Forms::dense(&[WIDTH]),
+        },
         options: EmbedOptions {
             on_error,
             ..EmbedOptions::default()

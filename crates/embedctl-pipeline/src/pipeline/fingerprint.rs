@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::identity::VectorIdentity;
 use crate::job::{Fingerprint, INPUT_NAMES, INPUT_SIZES, SourceState};
 use crate::output::{OutputOptions, RunOutput};
-use crate::tokenize::Chunking;
+use crate::tokenize::chunks::Chunking;
 use embedctl_records::csv_options::CsvOptions;
 use embedctl_records::fields::LineIds;
 use embedctl_records::options::InputOptions;

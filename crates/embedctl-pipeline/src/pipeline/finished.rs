@@ -16,10 +16,10 @@ use crate::job::{
 use crate::model::Model;
 use crate::output::proof::Proof;
 use crate::output::{self, Destination, RunOutput};
-use crate::record::WindowStart;
 use crate::remedies;
 use crate::setting::{FORCE, OUTPUT, RESUME};
 use crate::storage::Readable;
+use embedctl_records::marks::WindowStart;
 use embedctl_records::options::InputOptions;
 
 /// A complete output: nothing is left to do.

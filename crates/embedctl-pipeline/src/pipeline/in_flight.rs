@@ -22,7 +22,7 @@ use crate::engine::halving::Finished;
 use crate::error::Result;
 use crate::record::{Texts, Window};
 use crate::reuse::Found;
-use crate::tokenize::{SharedRows, Span};
+use crate::tokenize::chunks::{SharedRows, Span};
 
 /// A window on its way through the workers, which know its distinct texts alone.
 pub(super) struct InFlight {

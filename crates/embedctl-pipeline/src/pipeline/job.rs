@@ -4,10 +4,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::assembly::OutputRow;
 use super::fingerprint::{self, sizes};
+use super::made::ProvenanceBuilder;
 use super::plan::RunPlan;
 use super::shares::{input_range, range, shares, source_states, with_inputs};
-use super::sink::{EarlierRuns, ProvenanceBuilder, RowSink, SettledPortion};
+use super::sink::{EarlierRuns, RowSink, SettledPortion};
 use super::source::InputEnd;
 use crate::error::{Error, Place, Result};
 use crate::identity;
@@ -15,6 +17,7 @@ use crate::input::{RecordReader, Source};
 use crate::job::{
     Create, EmbeddedWindow, Fingerprint, INPUT_SIZES, Job, JobFacts, JobReader, LockedJob, Parts,
     Point, ShardRange, SourceState, Spool, SpoolReader, clear_unbegun, point_inside, remove_parts,
+    text_hash,
 };
 use crate::model::Model;
 use crate::output::{
@@ -22,11 +25,12 @@ use crate::output::{
 };
 use crate::position::{Position, Seek};
 use crate::progress::Counts;
-use crate::record::{Slot, SourceNames, WindowSpan, WindowStart};
+use crate::record::{Slot, SourceNames};
 use crate::rejects;
 use crate::setting::{FAIL_ON_EMPTY, FORCE, SHARD};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::SchemaRef;
+use embedctl_records::marks::{TextHash, WindowSpan, WindowStart};
 use embedctl_records::options::InputOptions;
 
 /// The parts of a job.
@@ -379,7 +383,7 @@ impl RowSink for JobSink {
         let mark = portion.in_flight.window.mark.as_ref();
         let mark = mark.ok_or_else(|| Error::internal("a job's window without a mark"))?;
         let done = EmbeddedWindow {
-            texts: portion.hashes(mark),
+            texts: hashes(&portion, mark),
             mark: self.mark(&portion, mark)?,
             rejects,
             rows,
@@ -434,4 +438,15 @@ impl RowSink for JobSink {
         }
         Ok(true)
     }
+}
+
+/// The hashes of a portion's rows' texts: of chunks their own, of records that were never a text none.
+fn hashes(portion: &SettledPortion<'_>, mark: &WindowSpan) -> Vec<u8> {
+    let in_flight = portion.in_flight;
+    let hash = |row: &OutputRow| match (row.text, &in_flight.spans) {
+        (None, _) => TextHash::default(),
+        (Some(text), None) => mark.texts[text as usize],
+        (Some(text), Some(_)) => text_hash(in_flight.window.texts.get(text as usize)),
+    };
+    portion.rows.iter().flat_map(hash).collect()
 }

@@ -1,25 +1,28 @@
 //! Keys of rows for stores that want one: `chunk_id`, and `uuid`.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use sha1::{Digest, Sha1};
 
+use super::assembly::{Assembly, OutputRow};
 use crate::record::{Origin, SourceNames};
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::error::ArrowError;
 use embedctl_records::value_text::IdTexts;
 
 /// The namespace of URLs (RFC 9562): Python's `uuid.NAMESPACE_URL`.
 const NAMESPACE_URL: u128 = 0x6ba7b811_9dad_11d1_80b4_00c04fd430c8;
 
 /// The ids of some records, and the names of their sources.
-pub(super) struct RecordKeys<'a> {
+struct RecordKeys<'a> {
     ids: IdTexts<'a>,
     names: &'a SourceNames,
 }
 
 impl<'a> RecordKeys<'a> {
     /// Of records with these ids; `None` if they have a type that ids do not have.
-    pub(super) fn of(ids: &'a ArrayRef, names: &'a SourceNames) -> Option<Self> {
+    fn of(ids: &'a ArrayRef, names: &'a SourceNames) -> Option<Self> {
         let ids = IdTexts::of(ids.as_ref())?;
         Some(Self { ids, names })
     }
@@ -30,7 +33,7 @@ impl<'a> RecordKeys<'a> {
     }
 
     /// `ID#CHUNK`; `SOURCE:LINE#CHUNK` of a record without an id.
-    pub(super) fn chunk_id(&self, row: usize, origin: &Origin, chunk: u32) -> String {
+    fn chunk_id(&self, row: usize, origin: &Origin, chunk: u32) -> String {
         match self.ids.get(row) {
             Some(id) => format!("{id}#{chunk}"),
             None => format!("{}:{}#{chunk}", self.source(origin), origin.line),
@@ -38,7 +41,7 @@ impl<'a> RecordKeys<'a> {
     }
 
     /// The UUID (version 5, of [`NAMESPACE_URL`]) of the lines source, id and chunk; `:LINE` stands for a missing id.
-    pub(super) fn uuid(&self, row: usize, origin: &Origin, chunk: Option<u32>) -> String {
+    fn uuid(&self, row: usize, origin: &Origin, chunk: Option<u32>) -> String {
         let id = self
             .ids
             .get(row)
@@ -69,6 +72,33 @@ fn hyphenated(uuid: u128) -> String {
     let digits = format!("{uuid:032x}");
     let [a, b, c, d, e] = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
     format!("{a}-{b}-{c}-{d}-{e}")
+}
+
+impl Assembly<'_> {
+    /// The columns `chunk_id` and `uuid` of some rows; `records` are theirs.
+    pub(super) fn keys(
+        &self,
+        records: &RecordBatch,
+        planned: &[OutputRow],
+    ) -> Result<Vec<ArrayRef>, ArrowError> {
+        let keys = RecordKeys::of(records.column(0), self.names)
+            .ok_or_else(|| ArrowError::SchemaError("ids of a nested type".to_owned()))?;
+        let part = |row: &OutputRow| Some(self.spans?[row.text? as usize].part);
+        let rows = || planned.iter().enumerate();
+        let mut arrays: Vec<ArrayRef> = Vec::new();
+        if self.extra.chunk_id {
+            let ids = rows().map(|(number, row)| {
+                let part = part(row)?;
+                Some(keys.chunk_id(number, &row.origin, part))
+            });
+            arrays.push(Arc::new(ids.collect::<StringArray>()));
+        }
+        if self.extra.uuid {
+            let ids = rows().map(|(number, row)| Some(keys.uuid(number, &row.origin, part(row))));
+            arrays.push(Arc::new(ids.collect::<StringArray>()));
+        }
+        Ok(arrays)
+    }
 }
 
 #[cfg(test)]

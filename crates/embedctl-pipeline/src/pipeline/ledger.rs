@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use super::assembly::{Assembly, ExtraColumns, OutputRow};
 use super::in_flight::{InFlight, Portion};
-use super::sink::{ProvenanceBuilder, RowSink, SettledPortion};
+use super::made::ProvenanceBuilder;
+use super::sink::{RowSink, SettledPortion};
 use super::tally::RunTally;
 use super::workers::{WindowBatches, Workers, collect};
 use super::{OnError, Summary};

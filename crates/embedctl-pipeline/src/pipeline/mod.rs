@@ -6,7 +6,8 @@
 //!                                   └─────jobs─────► workers ──done──┘
 //! ```
 //!
-//! [`RunPlan`] (`plan.rs`) settles what a run will do, `run.rs` does it from top to bottom. Where records come from is
+//! [`RunPlan`] (`plan.rs`) settles what a run will do, `open.rs` opens its
+//! files and `run.rs` does it from top to bottom. Where records come from is
 //! behind one interface (`source.rs`), and so is where rows go (`sink.rs`, and of a job `job.rs`).
 //!
 //! The batches of a window *in flight* run on any worker in any order, and the calling thread waits for windows, and for
@@ -16,6 +17,7 @@
 //! The calling thread waits on nothing without also waiting for cancellation, and never for the reader.
 
 mod assembly;
+mod batching;
 mod cuts;
 #[cfg(test)]
 mod fake_tests;
@@ -28,8 +30,11 @@ mod job;
 mod keys;
 mod labels;
 mod ledger;
+mod made;
 mod notes;
+mod open;
 mod options;
+mod output_forms;
 #[cfg(test)]
 mod overflow_tests;
 mod plan;
@@ -88,5 +93,5 @@ pub fn embed_with(
     cancel: &CancelToken,
 ) -> Result<Summary> {
     let plan = RunPlan::new(loaded.resolved().clone(), options, &RunFiles::new())?;
-    run::run(&plan, Some(loaded), progress, cancel)
+    open::run(&plan, Some(loaded), progress, cancel)
 }

@@ -1,6 +1,6 @@
 //! Notes about a run whose output is finished: choices that were made for the user, and what may surprise.
 
-use super::sink::ProvenanceBuilder;
+use super::made::ProvenanceBuilder;
 use crate::engine::{self, LoadedModel};
 use crate::model::{Model, ModelOptions};
 use crate::output::OutputOptions;

@@ -16,7 +16,7 @@ use crate::job::{JobOptions, folder_format};
 use crate::model::Model;
 use crate::named::named;
 use crate::output::{Forms, OutputFormat, OutputOptions, RunOutput};
-use crate::tokenize::{ChunkBy, Chunking};
+use crate::tokenize::chunks::{ChunkBy, Chunking};
 
 named! {
     /// The effect of a bad record.

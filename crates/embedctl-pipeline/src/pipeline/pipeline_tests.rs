@@ -6,7 +6,7 @@ use super::fake_tests::{Behaviour, WIDTH, run};
 use super::*;
 use crate::error::Error;
 use crate::error::ErrorKind;
-use crate::tokenize::{ChunkBy, Chunking};
+use crate::tokenize::chunks::{ChunkBy, Chunking};
 
 fn lines(count: usize) -> String {
     (0..count)

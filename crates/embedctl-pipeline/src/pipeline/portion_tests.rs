@@ -216,7 +216,7 @@ fn a_file_that_another_run_completes_meanwhile_is_left_as_it_is() {
     run(&options, 0, usize::MAX).0.unwrap();
     let written = fs::read(&file).unwrap();
     let silent: Arc<dyn Progress> = Arc::new(Silent);
-    let error = run::run(&plan, Some(&loaded), &silent, &cancel).unwrap_err();
+    let error = open::run(&plan, Some(&loaded), &silent, &cancel).unwrap_err();
     assert!(error.to_string().contains("is complete"), "{error}");
     assert_eq!(fs::read(&file).unwrap(), written);
     let mut left: Vec<_> = fs::read_dir(folder.path())

@@ -12,8 +12,9 @@ use crate::error::{Error, Result};
 use crate::input::{ListedInput, RecordReader, Source};
 use crate::job::{self, Job, JobReader, Point, Shard, ShardRange, SourceState};
 use crate::position::Position;
-use crate::record::{SourceNames, WindowStart};
+use crate::record::SourceNames;
 use crate::setting::KEEP;
+use embedctl_records::marks::WindowStart;
 
 /// The sources as they are now.
 pub(super) fn source_states(options: &EmbedOptions, names: &SourceNames) -> Vec<SourceState> {

@@ -1,31 +1,14 @@
-//! The sinks of rows and rejected records: one interface for a whole output and for the parts of a job; and the
-//! provenance of what they write.
-
-use std::cell::OnceCell;
-use std::sync::Arc;
-
-use crossbeam_channel::Receiver;
-use serde_json::Value;
+//! The sinks of rows and rejected records: one interface for a whole output and for the parts of a job.
 
 use super::assembly::{Assembly, OutputRow};
 use super::in_flight::{InFlight, Portion};
-use super::plan::RunPlan;
+use super::made::ProvenanceBuilder;
 use super::source::InputEnd;
-use super::workers::Joined;
-use crate::cancel::CancelToken;
-use crate::engine::EngineInfo;
-use crate::engine::background::wait;
-use crate::error::{Error, Result};
-use crate::input::RecordReader;
-use crate::job;
-use crate::model::{Model, ModelProvenance};
+use crate::error::Result;
 use crate::output::{Finish, VectorWriter};
 use crate::progress::Counts;
-use crate::provenance::Provenance;
-use crate::record::{Reject, SourceNames, TextHash, WindowSpan};
+use crate::record::{Reject, SourceNames};
 use crate::rejects::RejectsWriter;
-use crate::threads::locked;
-use crate::tokenize::Chunked;
 use arrow::datatypes::SchemaRef;
 
 /// A portion of a window whose records are all settled.
@@ -40,18 +23,6 @@ pub(super) struct SettledPortion<'a> {
     pub(super) names: &'a SourceNames,
     /// Counts of the run, this portion counted.
     pub(super) counts: Counts,
-}
-
-impl SettledPortion<'_> {
-    /// The hashes of its rows' texts: of chunks their own, of records that were never a text none.
-    pub(super) fn hashes(&self, mark: &WindowSpan) -> Vec<u8> {
-        let hash = |row: &OutputRow| match (row.text, &self.in_flight.spans) {
-            (None, _) => TextHash::default(),
-            (Some(text), None) => mark.texts[text as usize],
-            (Some(text), Some(_)) => job::text_hash(self.in_flight.window.texts.get(text as usize)),
-        };
-        self.rows.iter().flat_map(hash).collect()
-    }
 }
 
 /// The results of earlier runs for the same output.
@@ -110,15 +81,6 @@ pub(super) struct WholeSink {
     pub(super) rejects: Option<RejectsWriter>,
 }
 
-impl WholeSink {
-    /// Creates the output, before any work.
-    pub(super) fn create(plan: &RunPlan, model: &Model, input: &RecordReader) -> Result<Self> {
-        let schema = plan.options().extra_of(model).schema(&input.schema())?;
-        let (writer, rejects) = plan.create(input.names(), &schema)?;
-        Ok(Self { writer, rejects })
-    }
-}
-
 impl RowSink for WholeSink {
     fn begin(&mut self, made: &ProvenanceBuilder<'_>, _: SchemaRef) -> Result<EarlierRuns> {
         self.writer.about(&|| made.at_first())?;
@@ -165,73 +127,5 @@ impl RowSink for WholeSink {
             rejects: self.rejects,
         };
         self.writer.finish(finish).map(|()| true)
-    }
-}
-
-/// Builds the provenances of a run's outputs.
-pub(super) struct ProvenanceBuilder<'c> {
-    pub(super) model: Arc<Model>,
-    /// As it was when the run began.
-    pub(super) info: EngineInfo,
-    pub(super) cosine: Joined,
-    pub(super) chunked: Option<Chunked>,
-    /// See [`Provenance::text`].
-    pub(super) text: Option<String>,
-    /// See [`Provenance::query`].
-    pub(super) query: Option<String>,
-    /// See [`Provenance::id`].
-    pub(super) id: Option<String>,
-    /// The model's files are hashed meanwhile.
-    pub(super) hashes: Receiver<Result<ModelProvenance>>,
-    pub(super) files: OnceCell<ModelProvenance>,
-    pub(super) cancel: &'c CancelToken,
-}
-
-impl ProvenanceBuilder<'_> {
-    /// The model's files, once they are hashed.
-    pub(super) fn files(&self) -> Result<&ModelProvenance> {
-        if let Some(files) = self.files.get() {
-            return Ok(files);
-        }
-        let hashed = wait(self.cancel, &self.hashes)?;
-        Ok(self.files.get_or_init(|| hashed))
-    }
-
-    /// Fails as soon as the files are known to have changed while they were read, and not at the end of a long run.
-    pub(super) fn check_files(&self) -> Result<()> {
-        if let Ok(hashed) = self.hashes.try_recv() {
-            self.files.set(hashed?).ok();
-        }
-        Ok(())
-    }
-
-    /// The engine that runs the model, as far as it is known.
-    pub(super) fn info(&self) -> EngineInfo {
-        EngineInfo {
-            cosine: *locked(&self.cosine),
-            ..self.info.clone()
-        }
-    }
-
-    /// The provenance of something that has no counts yet.
-    pub(super) fn at_first(&self) -> Result<Value> {
-        let mut made = self.provenance(&Counts::default())?;
-        if let Some(object) = made.as_object_mut() {
-            object.retain(|name, _| !["rows", "tokens"].contains(&name.as_str()));
-        }
-        Ok(made)
-    }
-
-    /// The provenance of something with these counts.
-    pub(super) fn provenance(&self, counts: &Counts) -> Result<Value> {
-        let (files, info) = (self.files()?, self.info());
-        let provenance = Provenance {
-            text: self.text.clone(),
-            query: self.query.clone(),
-            id: self.id.clone(),
-            ..Provenance::new(&self.model, files, &info, self.chunked, counts)
-        };
-        serde_json::to_value(&provenance)
-            .map_err(|error| Error::internal(format!("writing the provenance: {error}")))
     }
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 use embedctl_rows::Dimensions;
 use embedctl_rows::score::ScoreKind;
 
+use super::EmbedOptions;
 use super::cuts::{CutRemedy, CutTokens};
-use crate::engine::EngineInfo;
+use crate::engine::{EngineInfo, LoadedModel};
 use crate::progress::Counts;
 use crate::stage::StageTimes;
 
@@ -76,4 +77,36 @@ pub struct Summary {
 impl Summary {
     /// Maximum number of rejected records kept with their reasons.
     pub const SHOWN_REJECTS: usize = 10;
+
+    /// What is known of a run by its model, its engine and its options, with the time of its stages; no row yet.
+    pub(super) fn of_model(
+        loaded: &LoadedModel,
+        engine: EngineInfo,
+        options: &EmbedOptions,
+        stages: StageTimes,
+    ) -> Self {
+        let model = loaded.model();
+        Self {
+            engine,
+            model: model.id.clone(),
+            dimensions: model.config.vectors(),
+            scored: model.config.scores.as_ref().map(ScoredTexts::of),
+            sparse: model.config.any_sparse().is_some(),
+            multi: model.config.any_multi().is_some(),
+            threads: loaded.threads(),
+            max_length: model.config.limit(),
+            cut_remedy: CutRemedy::of(options, model),
+            counts: Counts::default(),
+            chunks: None,
+            load: Duration::ZERO,
+            run: Duration::ZERO,
+            stages,
+            rejects: Vec::new(),
+            empty: 0,
+            cut: CutTokens::default(),
+            reused: None,
+            rejected_before: 0,
+            notes: Vec::new(),
+        }
+    }
 }

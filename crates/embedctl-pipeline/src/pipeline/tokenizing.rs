@@ -1,33 +1,23 @@
-//! The tokenizer: texts of windows become tokens, and tokens batches, in input order. Windows' tokens are also those by
-//! which reduced precision is measured.
+//! The tokenizer: texts of windows become tokens, and tokens batches, in input order.
 
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use super::OnError;
-use super::in_flight::{Distinct, InFlight, PortionLimits, cut_portions};
+use super::batching::Batching;
+use super::in_flight::{Distinct, InFlight, cut_portions};
 use super::reuse::EarlierVectors;
 use super::source::SourceEvent;
-use super::workers::{BatchJob, Joined};
-use crate::batch::{self, BatchPlan, TokenRows};
-use crate::engine::{BatchLimits, LoadedModel};
+use super::workers::BatchJob;
+use crate::batch::{self, BatchPlan};
 use crate::error::{Error, Result};
 use crate::record::{SourceNames, Texts, Window};
 use crate::reuse::Found;
 use crate::stage::Clocks;
-use crate::threads::{guarded, locked, spawn};
-use crate::tokenize::{Chunked, Chunks, TextTokenizer};
-
-/// How tokens are cut into batches, which is known once the engine is open.
-pub(super) struct Batching {
-    pub(super) limits: BatchLimits,
-    /// How much a portion of a window holds; `None`: windows stay whole.
-    pub(super) portions: Option<PortionLimits>,
-    pub(super) loaded: Arc<LoadedModel>,
-    /// Sees each window's tokens.
-    pub(super) hook: Option<WindowHook>,
-}
+use crate::threads::{guarded, spawn};
+use crate::tokenize::TextTokenizer;
+use crate::tokenize::chunks::{Chunked, Chunks};
 
 /// How texts become tokens, and tokens batches.
 pub(super) struct Tokenizing {
@@ -197,73 +187,5 @@ fn found(reuse: &mut Option<EarlierVectors>, texts: &Texts, distinct: &Distinct)
     match reuse {
         Some(reuse) => reuse.find(texts, distinct),
         None => Ok(Found::default()),
-    }
-}
-
-/// Sees a window's tokens before they run; an error ends the run.
-pub(super) type WindowHook = Box<dyn FnMut(&TokenRows) -> Result<()> + Send>;
-
-/// Rows of the first window by which reduced precision is measured.
-const SAMPLE_ROWS: usize = 64;
-
-/// Upper limit on their tokens, so that the measurement takes some tenths of a second.
-const SAMPLE_TOKENS: usize = 2048;
-
-/// Operations per core and second in single precision, roughly: the budget for long rows.
-const SECOND: u64 = 100_000_000_000;
-
-/// Measures reduced precision by rows of the first window and its longest ones; and again by the longest rows of a
-/// later window, where they are more than twice as long: attention sums over all of a row, so that errors may grow with
-/// its length.
-pub(super) fn precision_hook(loaded: &Arc<LoadedModel>, cosine: &Joined) -> WindowHook {
-    let (loaded, cosine) = (Arc::clone(loaded), Arc::clone(cosine));
-    let most = long_tokens(|tokens| loaded.engine().operations(tokens));
-    let mut longest = None;
-    Box::new(move |tokens| {
-        let sample = match longest {
-            Some(length) => batch::longest(tokens, 2 * length, most),
-            None => {
-                let mut sample = batch::sample(tokens, SAMPLE_ROWS, SAMPLE_TOKENS);
-                sample.append(&batch::longest(tokens, sample.longest(), most));
-                sample
-            }
-        };
-        if sample.tokens() == 0 {
-            return Ok(());
-        }
-        longest = longest.max(Some(sample.longest()));
-        let mut joined = locked(&cosine);
-        *joined = loaded.cosine(&sample, *joined)?;
-        Ok(())
-    })
-}
-
-/// Tokens that long rows may have together: as many as take a second, and half as many as the other rows' at least.
-fn long_tokens(operations: impl Fn(usize) -> u64) -> usize {
-    let (mut fits, mut too_long) = (SAMPLE_TOKENS / 2, 1 << 20);
-    while fits + 1 < too_long {
-        let middle = usize::midpoint(fits, too_long);
-        match operations(middle) <= SECOND {
-            true => fits = middle,
-            false => too_long = middle,
-        }
-    }
-    fits
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_rows_take_a_second_or_half_a_sample() {
-        // all-MiniLM-L6-v2 and a model of 7 billion parameters: products of a token, and of a pair of tokens.
-        let of = |products: u64, pairs: u64| {
-            move |tokens: usize| tokens as u64 * (products + tokens as u64 * pairs)
-        };
-        let small = long_tokens(of(21_000_000, 9_216));
-        assert!((2000..4000).contains(&small), "{small}");
-        assert_eq!(long_tokens(of(14_000_000_000, 500_000)), SAMPLE_TOKENS / 2);
-        assert_eq!(long_tokens(|_| 0), (1 << 20) - 1);
     }
 }

@@ -1,6 +1,6 @@
 //! The threads that run batches.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, bounded, select};
@@ -8,18 +8,15 @@ use crossbeam_channel::{Receiver, Sender, bounded, select};
 use super::in_flight::InFlight;
 use crate::batch::{BatchPlan, TokenRows};
 use crate::cancel::CancelToken;
+use crate::engine::LoadedModel;
 use crate::engine::background::ended;
 use crate::engine::halving::{Finished, TokenLimit};
 use crate::engine::row_worker::{RowWorker, RowsToRun};
-use crate::engine::{Cosine, LoadedModel};
 use crate::error::{Error, Result};
 use crate::progress::{BatchDone, Progress, WindowSize};
 use crate::stage::{Clocks, Watch};
 use crate::threads::{guarded, spawn};
-use crate::tokenize::SharedRows;
-
-/// The cosine of reduced precision to single precision, where there is one; that of later windows joins it.
-pub(super) type Joined = Arc<Mutex<Option<Cosine>>>;
+use crate::tokenize::chunks::SharedRows;
 
 /// A batch to run.
 pub(super) struct BatchJob {

@@ -10,7 +10,8 @@ use crate::pipeline::{
 };
 use crate::record::{Origin, RowRef, RowVectors, Rows, Slot, SourceNames, Texts, Window};
 use crate::reuse::Found;
-use crate::tokenize::{Chunked, Chunks, Span, TextTokenizer};
+use crate::tokenize::TextTokenizer;
+use crate::tokenize::chunks::{Chunked, Chunks, Span};
 use embedctl_engine::Embedder;
 
 /// Counts windows as they come, and keeps the first rows.

@@ -3,7 +3,7 @@
 use super::tests::plain;
 use super::*;
 use crate::PoolingMode;
-use crate::{Dense, DenseActivation, LayerNorm, Residual};
+use crate::{Dense, DenseActivation, LayerNorm, Residual, Step};
 
 fn dense_with(activation: DenseActivation, bias: f32) -> Dense {
     Dense {
@@ -63,7 +63,7 @@ fn every_way_to_a_vector_has_a_digest_of_its_own() {
     change(|it| it.rule.excluded = 1);
     change(|it| it.token_steps = vec![Step::Normalize].into());
     change(|it| it.rule.not_last = Some(2));
-    change(|it| it.scores = true);
+    change(|it| it.form.scores = true);
     change(|it| it.kept = vec![1]);
     change(|it| it.kept = vec![1, 2]);
     change(|it| it.normalize_last = true);

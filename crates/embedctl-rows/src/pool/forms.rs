@@ -3,12 +3,25 @@
 use super::Pooler;
 use crate::Step;
 use crate::multi::MultiKind;
+use crate::sparse::SparseKind;
 use embedctl_native::kernels::{Isa, TermPooling};
-use embedctl_vectors::{Numbers, RowVector, RowVectors};
+use embedctl_vectors::{Numbers, RowForm, RowVector, RowVectors};
+
+/// The form of a pooler's rows, and how they get it.
+#[derive(Debug, Clone)]
+pub(super) struct PooledForm {
+    pub(super) form: RowForm,
+    /// Whether its rows are scores.
+    pub(super) scores: bool,
+    /// How its vectors are sparse, if they are.
+    pub(super) sparse: Option<SparseKind>,
+    /// Which of its tokens have vectors, if they have.
+    pub(super) multi: Option<MultiKind>,
+}
 
 impl Pooler {
     pub(super) fn terms(&self) -> Option<TermPooling> {
-        self.sparse.as_ref()?.terms
+        self.form.sparse.as_ref()?.terms
     }
 
     /// No rows yet, of the form of this pooler's.
@@ -16,7 +29,7 @@ impl Pooler {
     pub fn no_rows(&self) -> RowVectors {
         self.kinds()
             .iter()
-            .map(|kind| kind.form.no_rows())
+            .map(|kind| kind.form.form.no_rows())
             .collect()
     }
 
@@ -58,9 +71,8 @@ impl Pooler {
 
     /// Whether each token of a row has a weight.
     pub(super) fn weighs(&self) -> bool {
-        self.sparse
-            .as_ref()
-            .is_some_and(|sparse| sparse.weighed.is_some())
+        let sparse = self.form.sparse.as_ref();
+        sparse.is_some_and(|sparse| sparse.weighed.is_some())
     }
 
     /// Makes the numbers of the row `ids` of its tokens' states `[tokens, width]`, and appends them to `out`, which is of this
@@ -72,7 +84,7 @@ impl Pooler {
         (ids, seen): (&[u32], usize),
         out: &mut Numbers,
     ) {
-        match (&self.sparse, &self.multi) {
+        match (&self.form.sparse, &self.form.multi) {
             (Some(sparse), _) if sparse.weighed.is_some() => {
                 sparse.weigh(ids, &self.token_weights(states, ids.len()), out);
             }
@@ -133,9 +145,9 @@ impl Pooler {
     /// As [`Pooler::finish_empty`], to rows of this pooler's form ([`Pooler::no_rows`]).
     pub fn add_empty(&self, hidden_width: usize, out: &mut RowVectors) {
         for (kind, out) in self.kinds().iter().zip(out.parts_mut()) {
-            let has_no_entry = (kind.sparse.as_ref())
+            let has_no_entry = (kind.form.sparse.as_ref())
                 .is_some_and(|it| it.terms.is_some() || it.by_token || it.weighed.is_some());
-            match kind.multi.is_some() || has_no_entry {
+            match kind.form.multi.is_some() || has_no_entry {
                 true => out.push_nothing(),
                 false => kind.add(out, |vector| kind.finish_empty(hidden_width, vector)),
             }
@@ -144,7 +156,7 @@ impl Pooler {
 
     /// Finishes a row whose entries the engine has made; appends it to rows of this pooler's form.
     pub fn add_entries(&self, row: RowVector<'_>, out: &mut Numbers) {
-        if let Some(sparse) = &self.sparse {
+        if let Some(sparse) = &self.form.sparse {
             let normalizes = self.steps.steps().contains(&Step::Normalize);
             sparse.finish(row.entries(), normalizes, out);
         }
@@ -152,7 +164,7 @@ impl Pooler {
 
     /// Adds the vector that `make` makes in full.
     fn add(&self, out: &mut Numbers, make: impl FnOnce(&mut Vec<f32>)) {
-        let Some(sparse) = &self.sparse else {
+        let Some(sparse) = &self.form.sparse else {
             return make(out.values_mut());
         };
         let mut values = Vec::with_capacity(self.width());

@@ -73,6 +73,11 @@ impl PackedDense {
 }
 
 impl PackedSteps {
+    /// Whether the last of them scales to length 1.
+    pub(super) fn end_normalized(&self) -> bool {
+        self.steps.last() == Some(&Step::Normalize)
+    }
+
     /// The modules.
     pub(super) fn steps(&self) -> &[Step] {
         &self.steps

@@ -2,6 +2,7 @@
 
 use embedctl_common::hash::Hash;
 
+use super::forms::PooledForm;
 use super::{Pooler, PoolingRule};
 use crate::{ModelConfig, OutputChoice, Step};
 
@@ -14,9 +15,12 @@ impl Pooler {
             rule: PoolingRule::new(config, prompt_tokens),
             pools: matches!(config.output, OutputChoice::Tokens(_)),
             token_steps: config.token_steps.clone().into(),
-            scores: config.scores.is_some(),
-            sparse: config.sparse.clone(),
-            multi: config.multi.clone(),
+            form: PooledForm {
+                form: config.form(),
+                scores: config.scores.is_some(),
+                sparse: config.sparse.clone(),
+                multi: config.multi.clone(),
+            },
             kinds: match config.beside.is_empty() {
                 true => Vec::new(),
                 false => {
@@ -28,7 +32,6 @@ impl Pooler {
                     kinds.map(|it| Self::new(it, prompt_tokens)).collect()
                 }
             },
-            form: config.form(),
             steps: config.steps.clone().into(),
             kept: config.vectors().0,
             normalize_last: config.normalize_last,
@@ -56,11 +59,14 @@ impl Pooler {
                 },
             pools,
             token_steps,
-            scores,
-            sparse,
-            multi,
+            form:
+                PooledForm {
+                    form: _, // follows from the others
+                    scores,
+                    sparse,
+                    multi,
+                },
             kinds,
-            form: _, // follows from the others
             steps,
             kept,
             normalize_last,
@@ -91,7 +97,7 @@ impl Pooler {
         if self.terms().is_some() {
             return self.pools && self.kept == [width];
         }
-        if self.multi.is_some() || self.weighs() {
+        if self.form.multi.is_some() || self.weighs() {
             return self.pools && self.accepts_pooled(width);
         }
         self.pools && self.accepts_pooled(width * self.rule.modes.len())

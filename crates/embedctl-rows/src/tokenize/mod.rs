@@ -6,7 +6,8 @@
 
 mod bert;
 mod chat;
-mod chunks;
+pub mod chunks;
+mod encoder;
 #[cfg(test)]
 mod expression_tests;
 #[cfg(test)]
@@ -17,26 +18,21 @@ mod locality;
 mod long;
 mod pairs;
 mod prepared;
+mod template;
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-use rayon::prelude::*;
-use tokenizers::Encoding;
-
-pub use self::chunks::{ChunkBy, Chunked, Chunking, Chunks, SharedRows, Span, headings_above};
-
-use self::bert::{Bert, BertScratch};
-use self::chat::ChatRows;
+use self::bert::BertScratch;
+use self::encoder::TextEncoder;
 use self::ids::{TextIds, share};
-use self::long::LongTexts;
-use self::pairs::PairTemplate;
+use self::template::RowTemplate;
 use crate::Side;
 use crate::batch::TokenRows;
 use embedctl_common::Texts;
 use embedctl_common::error::Cause;
-use embedctl_common::pair::TextPair;
 use embedctl_common::stage::Clock;
+use rayon::prelude::*;
 
 /// Rows a thread takes at a time, at most and at least.
 const CHUNK: usize = 256;
@@ -51,14 +47,11 @@ const FEW_BYTES: usize = 16 << 10;
 /// A model's tokenizer, ready for its limit and prompt.
 #[derive(Debug)]
 pub struct TextTokenizer {
-    bert: Option<Bert>,
-    any: LongTexts,
+    encoder: TextEncoder,
     prefix: Vec<u32>,
     suffix: Vec<u32>,
-    /// Where a row's text is a pair of texts.
-    pairs: Option<PairTemplate>,
-    /// Where texts are put into a chat.
-    chat: Option<ChatRows>,
+    /// Where a row is more than a text behind a prompt.
+    template: Option<RowTemplate>,
     text_tokens: usize,
     side: Side,
     dropped: Option<u32>,
@@ -79,7 +72,7 @@ impl TextTokenizer {
     #[must_use]
     pub fn reading_all(mut self) -> Self {
         self.reads_all = true;
-        self.any.read_all();
+        self.encoder.any.read_all();
         self
     }
 
@@ -89,14 +82,6 @@ impl TextTokenizer {
             Side::Right if !self.reads_all => most,
             Side::Right | Side::Left => usize::MAX,
         }
-    }
-
-    /// All tokens of `text` without special tokens, with their places in it, in code points.
-    ///
-    /// # Errors
-    /// If the tokenizer fails on the text.
-    pub fn with_places(&self, text: &str) -> Result<Encoding, Cause> {
-        self.any.with_places(text)
     }
 
     /// How many leading tokens of every row belong to the prompt (leading special tokens counted).
@@ -116,7 +101,7 @@ impl TextTokenizer {
     #[must_use]
     pub fn tokenize_behind(&self, prompt: &str, texts: &Texts) -> TokenRows {
         let (count, clock) = (texts.len(), Clock::default());
-        if self.pairs.is_some() || self.chat.is_some() {
+        if self.template.is_some() {
             return self.each(count, &|index| texts.get(index), &clock);
         }
         let push = |index, scratch: &mut BertScratch, rows: &mut TokenRows| {
@@ -169,13 +154,11 @@ impl TextTokenizer {
         text: &(dyn Fn(usize) -> &'a str + Sync),
         clock: &Clock,
     ) -> TokenRows {
-        if let Some(pairs) = &self.pairs {
-            let pair = |index: usize| TextPair::of_record(text(index));
-            return self.rows_of_pairs(pairs, count, &pair, clock);
+        if let Some(template) = &self.template {
+            return template.rows(self, count, text, clock);
         }
-        self.in_chunks(count, clock, &|index, scratch, rows| match &self.chat {
-            Some(chat) => chat.push(self, text(index), scratch, rows),
-            None => self.push_text(&self.prompt, text(index), scratch, rows),
+        self.in_chunks(count, clock, &|index, scratch, rows| {
+            self.push_text(&self.prompt, text(index), scratch, rows)
         })
     }
 
@@ -235,30 +218,7 @@ impl TextTokenizer {
         most: usize,
         scratch: &'s mut BertScratch,
     ) -> Result<TextIds<'s>, Cause> {
-        self.encode_by(text, most, 0, scratch)
-    }
-
-    /// The token ids of `text`: all of them, or more than `most` where the tokenizer has the fast path, and else more
-    /// than the limit and `beyond`.
-    fn encode_by<'s>(
-        &self,
-        text: &str,
-        most: usize,
-        beyond: usize,
-        scratch: &'s mut BertScratch,
-    ) -> Result<TextIds<'s>, Cause> {
-        let bert = self.bert.as_ref();
-        let share = match bert.and_then(|bert| bert.encode(text, most, scratch)) {
-            Some(read) => share(read, text.len()),
-            None => {
-                let (encoding, share) = self.any.encode(text, beyond)?;
-                scratch.ids.clear();
-                scratch.ids.extend_from_slice(encoding.get_ids());
-                share
-            }
-        };
-        let ids = &scratch.ids;
-        Ok(TextIds { ids, share })
+        self.encoder.encode(text, most, 0, scratch)
     }
 
     /// Appends a row of these tokens with special ones around them, cut at the limit.
@@ -347,10 +307,11 @@ mod tests {
             let texts: Texts = long_texts().into_iter().collect();
             let rows = tokenizer.tokenize(&texts);
             // Those of BERT's kind must go both ways.
-            tokenizer.bert = None;
+            tokenizer.encoder.bert = None;
             let by_crate = tokenizer.tokenize(&texts);
             for (index, text) in texts.iter().enumerate() {
                 let whole = tokenizer
+                    .encoder
                     .any
                     .tokenizer
                     .encode_fast(format!("{}{text}", tokenizer.prompt), false)
@@ -380,10 +341,10 @@ mod tests {
     #[test]
     fn without_a_pre_tokenizer_no_more_of_a_text_is_read_than_the_limit_needs() {
         let tokenizer = prepared("family-gemma3-bidirectional");
-        let crate_own = &tokenizer.any.tokenizer;
+        let crate_own = &tokenizer.encoder.any.tokenizer;
         assert!(crate_own.get_pre_tokenizer().is_none());
         for text in long_texts() {
-            let (part, _) = tokenizer.any.encode(&text, 0).unwrap();
+            let (part, _) = tokenizer.encoder.any.encode(&text, 0).unwrap();
             let whole = crate_own.encode_fast(text.as_str(), false).unwrap();
             let kept = whole.len().min(tokenizer.text_tokens);
             assert_eq!(part.get_ids()[..kept], whole.get_ids()[..kept]);

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::TextTokenizer;
 use super::bert::BertScratch;
+use super::template::RowTemplate;
 use crate::batch::TokenRows;
 use crate::{ModelConfig, PairFrame, Side};
 use embedctl_common::error::Cause;
@@ -116,17 +117,19 @@ impl TextTokenizer {
     #[must_use]
     pub fn tokenize_pairs(&self, pairs: &[TextPair<'_>]) -> TokenRows {
         let clock = Clock::default();
-        if let Some(template) = &self.pairs {
-            return self.rows_of_pairs(template, pairs.len(), &|index| pairs[index], &clock);
+        match &self.template {
+            Some(RowTemplate::Pair(template)) => {
+                self.rows_of_pairs(template, pairs.len(), &|index| pairs[index], &clock)
+            }
+            Some(RowTemplate::Chat(chat)) => {
+                self.in_chunks(pairs.len(), &clock, &|index, scratch, rows| {
+                    chat.push(self, &pairs[index].joined(), scratch, rows)
+                })
+            }
+            None => self.in_chunks(pairs.len(), &clock, &|_, _, _| {
+                Err(Cause::of("the model takes single texts"))
+            }),
         }
-        self.in_chunks(
-            pairs.len(),
-            &clock,
-            &|index, scratch, rows| match &self.chat {
-                Some(chat) => chat.push(self, &pairs[index].joined(), scratch, rows),
-                None => Err(Cause::of("the model takes single texts")),
-            },
-        )
     }
 
     /// The rows of `count` pairs, by their index. The tokens of a first text that several pairs share are made once.
@@ -151,7 +154,9 @@ impl TextTokenizer {
         // More than the limit tells where both texts are cut, but for an odd token.
         let most = self.needed(pairs.most);
         let tokens = self.in_chunks(firsts.len(), clock, &|index, scratch, rows| {
-            let first = self.encode_by(&self.prompted(firsts[index]), most, pairs.most, scratch)?;
+            let first =
+                self.encoder
+                    .encode(&self.prompted(firsts[index]), most, pairs.most, scratch)?;
             rows.push(first.ids.iter().copied(), first.unread());
             Ok(())
         });
@@ -161,7 +166,9 @@ impl TextTokenizer {
                 return Err(cause.clone());
             }
             let (first_ids, first_unread) = (tokens.get(first), tokens.lost(first));
-            let second = self.encode_by(pair(index).second, most, pairs.most, scratch)?;
+            let second = self
+                .encoder
+                .encode(pair(index).second, most, pairs.most, scratch)?;
             let unread = first_unread + second.unread();
             let mut lengths = [
                 TextLength::of(first_ids.len(), first_unread),
@@ -189,7 +196,7 @@ impl TextTokenizer {
             let most = lengths[0].read.max(lengths[1].read).saturating_mul(2);
             for (length, text) in lengths.iter_mut().zip(&texts) {
                 if !length.is_whole {
-                    let ids = self.encode_by(text, most, most, &mut scratch)?;
+                    let ids = self.encoder.encode(text, most, most, &mut scratch)?;
                     *length = TextLength::of(ids.ids.len(), ids.unread());
                 }
             }
@@ -204,6 +211,13 @@ mod tests {
     use tokenizers::{Encoding, Token, TruncationParams, TruncationStrategy, truncate_encodings};
 
     use crate::tokenize::fixture_tests::TokenizerFixture;
+
+    fn template(tokenizer: &TextTokenizer) -> &PairTemplate {
+        match &tokenizer.template {
+            Some(RowTemplate::Pair(template)) => template,
+            other => panic!("no pairs: {other:?}"),
+        }
+    }
 
     /// The rows that the tokenizers crate makes of whole pairs are ours, at every limit, however little of the texts is read.
     #[test]
@@ -222,9 +236,9 @@ mod tests {
                     .of_pairs(max_length);
                 let mut ours = model.prepared(1);
                 if !own_path {
-                    ours.bert = None;
+                    ours.encoder.bert = None;
                 }
-                let most = ours.pairs.as_ref().unwrap().most;
+                let most = template(&ours).most;
                 let mut text = || {
                     // Some are longer than what the crate is given at first.
                     let words = match random(8) {
@@ -250,7 +264,7 @@ mod tests {
                     };
                     let (first, second) = truncate_encodings(first, Some(second), &cut).unwrap();
                     let second = second.unwrap();
-                    let frame = &ours.pairs.as_ref().unwrap().frame;
+                    let frame = &template(&ours).frame;
                     let expected = frame.row(first.get_ids(), second.get_ids());
                     let expected: Vec<u32> = expected.map(|(id, _)| id).collect();
                     assert_eq!(rows.get(index), expected, "{case}: {lengths:?} to {most}");

@@ -11,8 +11,10 @@ use tokenizers::{OffsetType, Tokenizer};
 use super::TextTokenizer;
 use super::bert::{Bert, BertScratch};
 use super::chat::ChatRows;
+use super::encoder::TextEncoder;
 use super::long::LongTexts;
 use super::pairs::PairTemplate;
+use super::template::RowTemplate;
 use crate::ModelConfig;
 use crate::batch::TokenRows;
 use crate::bounded::BoundedSteps;
@@ -56,12 +58,13 @@ impl TextTokenizer {
             .saturating_sub(prefix.len() + suffix.len());
         let side = config.truncation_side;
         let mut prepared = Self {
-            bert: Bert::new(&tokenizer),
-            any: LongTexts::new(tokenizer, steps, file, text_tokens, side),
+            encoder: TextEncoder {
+                bert: Bert::new(&tokenizer),
+                any: LongTexts::new(tokenizer, steps, file, text_tokens, side),
+            },
             text_tokens,
             side,
-            pairs,
-            chat: None,
+            template: pairs.map(RowTemplate::Pair),
             dropped: config.dropped_id,
             most_characters: config.most_characters,
             reads_all: false,
@@ -75,7 +78,8 @@ impl TextTokenizer {
         };
         if let Some(chat) = chat {
             let pairs = config.takes_pairs();
-            prepared.chat = Some(ChatRows::new(chat, &config.prompt, pairs, &prepared)?);
+            let chat = ChatRows::new(chat, &config.prompt, pairs, &prepared)?;
+            prepared.template = Some(RowTemplate::Chat(chat));
             return Ok(prepared);
         }
         if !config.prompt.is_empty() {
@@ -86,7 +90,7 @@ impl TextTokenizer {
                     "cannot be used with the prompt {prompt:?}: {}",
                     cause.reason
                 );
-                Error::model(prepared.any.file.display(), reason)
+                Error::model(prepared.encoder.any.file.display(), reason)
             };
             (prepared.push_text("", prompt, &mut BertScratch::default(), &mut rows))
                 .map_err(failed)?;

@@ -11,7 +11,7 @@ use embedctl::job::Shard;
 use embedctl::output::{Calibration, Destination, Dtype, OutputFormat, OutputOptions, VectorType};
 use embedctl::pipeline::OnError;
 use embedctl::storage::StorageOption;
-use embedctl::tokenize::ChunkBy;
+use embedctl::tokenize::chunks::ChunkBy;
 
 use super::engine::EngineArgs;
 use super::model::{ModelArgs, VectorModelArgs};

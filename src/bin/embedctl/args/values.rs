@@ -10,7 +10,7 @@ use embedctl::input::{IdType, InputFormat};
 use embedctl::model::Precision;
 use embedctl::output::{OutputFormat, VectorType};
 use embedctl::pipeline::OnError;
-use embedctl::tokenize::ChunkBy;
+use embedctl::tokenize::chunks::ChunkBy;
 
 /// A parser whose values have names that shells can complete, though it takes lists or other spellings too.
 #[derive(Debug, Clone)]

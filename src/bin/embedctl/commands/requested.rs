@@ -12,7 +12,7 @@ use embedctl::job::{self, JobOptions, is_inside};
 use embedctl::model::ModelOptions;
 use embedctl::output::OutputFormat;
 use embedctl::pipeline::{EmbedOptions, OnError};
-use embedctl::tokenize::Chunking;
+use embedctl::tokenize::chunks::Chunking;
 
 use crate::args::{Devices, EngineArgs, MessageArgs, OverrideArgs, RunArgs, VectorArgs};
 use crate::failure::CommandFailure;

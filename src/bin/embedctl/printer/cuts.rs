@@ -72,7 +72,7 @@ pub fn remedy(cut: &CutTokens, remedy: CutRemedy, what: &str, are_about: bool) -
 
 #[cfg(test)]
 mod tests {
-    use embedctl::tokenize::ChunkBy;
+    use embedctl::tokenize::chunks::ChunkBy;
 
     use super::*;
 

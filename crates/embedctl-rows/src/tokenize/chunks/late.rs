@@ -75,7 +75,7 @@ impl TextTokenizer {
         shared: &mut SharedRows,
     ) -> Result<(), Cause> {
         let room = self.text_tokens.saturating_sub(self.prompt_ids);
-        let ends = self.any.ends(text)?;
+        let ends = self.encoder.any.ends(text)?;
         // About: near the cuts of a long text, ends may differ from those of the whole text.
         let tokens = |range: Range<usize>| {
             let until = |at: usize| ends.partition_point(|&end| end <= at);
@@ -103,7 +103,10 @@ impl TextTokenizer {
             let mut last = fitting.last().unwrap_or(next);
             let (range, encoding) = loop {
                 let range = start(first)..end(last);
-                let encoding = self.any.with_places(&self.prompted(&text[range.clone()]))?;
+                let encoding = self
+                    .encoder
+                    .any
+                    .with_places(&self.prompted(&text[range.clone()]))?;
                 if encoding.get_ids().len() <= self.text_tokens || (first, last) == (next, next) {
                     break (range, encoding);
                 }

@@ -245,7 +245,7 @@ impl TextTokenizer {
         // A very long text is known to be long without being tokenized whole.
         let mut ends = None;
         if text.len() > LONG {
-            ends = Some(self.any.ends(text)?);
+            ends = Some(self.encoder.any.ends(text)?);
         }
         let may_fit = is_short && ends.as_ref().is_none_or(|ends| ends.len() <= most);
         let whole = if may_fit { Some(ids(text)?) } else { None };
@@ -259,7 +259,7 @@ impl TextTokenizer {
                     text,
                     ends: match ends {
                         Some(ends) => ends,
-                        None => self.any.ends(text)?,
+                        None => self.encoder.any.ends(text)?,
                     },
                     marks: marks::part_starts(text, how.by)?,
                     tokens: how.tokens,
