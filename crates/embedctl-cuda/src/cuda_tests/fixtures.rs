@@ -52,6 +52,17 @@ impl Joined {
     }
 }
 
+impl Fixture {
+    /// What transformers makes of all rows in single precision.
+    pub(super) fn states(&self) -> Vec<f32> {
+        let npy = fs::read(self.folder.join("states.npy")).unwrap();
+        let header = 10 + usize::from(u16::from_le_bytes([npy[8], npy[9]]));
+        let (words, rest) = npy[header..].as_chunks();
+        assert!(rest.is_empty());
+        words.iter().map(|word| f32::from_le_bytes(*word)).collect()
+    }
+}
+
 /// The fixture of this name.
 pub(super) fn fixture(name: &str) -> Fixture {
     let folder = Path::new(FOLDER).join(name);
