@@ -6,15 +6,15 @@
 //!                                   └─────jobs─────► workers ──done──┘
 //! ```
 //!
-//! [`RunPlan`] (`plan.rs`) settles what a run will do, `open.rs` opens its
-//! files and `run.rs` does it from top to bottom. Where records come from is
-//! behind one interface (`source.rs`), and so is where rows go (`sink.rs`, and of a job `job.rs`).
+//! [`RunPlan`] (`plan.rs`) settles what a run will do, `open.rs` opens its files, and `run.rs` does it from top to bottom.
+//! Where records come from is behind one interface (`source.rs`), and so is where rows go (`sink.rs`, and of a job
+//! `job.rs`).
 //!
 //! The batches of a window *in flight* run on any worker in any order, and the calling thread waits for windows, and for
-//! the portions of a slow model's window (`in_flight.rs`), in input order, so rows cannot change places. Channels between reader, tokenizer and writer hold
-//! one element each: at most five windows exist at a time (one is being read, one tokenized, one settled, and
-//! two wait), and the rows of one more that the writer of a file has, whatever the size of the input.
-//! The calling thread waits on nothing without also waiting for cancellation, and never for the reader.
+//! the portions of a slow model's window (`in_flight.rs`), in input order, so rows cannot change places. Channels between
+//! reader, tokenizer and writer hold one element each: at most five windows exist at a time (one is being read, one
+//! tokenized, one settled, and two wait), and the rows of one more that the writer of a file has, whatever the size of the
+//! input. The calling thread waits on nothing without also waiting for cancellation, and never for the reader.
 
 mod assembly;
 mod batching;

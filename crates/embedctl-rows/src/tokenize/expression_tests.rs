@@ -118,6 +118,7 @@ fn public_tokenizers_split_as_in_python() {
         cases,
     } = ExpressionCases::read();
     assert!(texts.len() > 6000 && cases.len() > 40);
+    let in_ci = std::env::var_os("CI").is_some();
     let model = model();
     let first_difference = |(number, case): (usize, &Value)| {
         let tokenizer = tokenizer(case, &model);
@@ -129,8 +130,8 @@ fn public_tokenizers_split_as_in_python() {
         };
         let expected = case["ids"].as_str().unwrap().split(' ');
         assert_eq!(expected.clone().count(), texts.len().div_ceil(100));
-        // All characters, and a third of the drawn texts, another one for the next case.
-        let is_read = |place: usize| place % 3 == number % 3 || place * 100 >= drawn;
+        // A third of the texts, another one for the next case; in CI all characters for each.
+        let is_read = |place: usize| place % 3 == number % 3 || in_ci && place * 100 >= drawn;
         let mut some = texts.chunks(100).zip(expected).enumerate();
         some.find(|&(place, (some, expected))| {
             is_read(place) && format!("{:016x}", hash(some)) != expected
