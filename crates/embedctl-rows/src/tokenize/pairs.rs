@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use super::TextTokenizer;
 use super::bert::BertScratch;
-use super::template::RowTemplate;
 use crate::batch::TokenRows;
 use crate::{ModelConfig, PairFrame, Side};
 use embedctl_common::error::Cause;
@@ -112,26 +111,6 @@ fn longest_first(first: usize, second: usize, most: usize) -> (usize, usize) {
 }
 
 impl TextTokenizer {
-    /// The rows of pairs that a program holds, in their order. A pair that the tokenizer fails on is a refused row, as are
-    /// all pairs where the model was opened for single texts.
-    #[must_use]
-    pub fn tokenize_pairs(&self, pairs: &[TextPair<'_>]) -> TokenRows {
-        let clock = Clock::default();
-        match &self.template {
-            Some(RowTemplate::Pair(template)) => {
-                self.rows_of_pairs(template, pairs.len(), &|index| pairs[index], &clock)
-            }
-            Some(RowTemplate::Chat(chat)) => {
-                self.in_chunks(pairs.len(), &clock, &|index, scratch, rows| {
-                    chat.push(self, &pairs[index].joined(), scratch, rows)
-                })
-            }
-            None => self.in_chunks(pairs.len(), &clock, &|_, _, _| {
-                Err(Cause::of("the model takes single texts"))
-            }),
-        }
-    }
-
     /// The rows of `count` pairs, by their index. The tokens of a first text that several pairs share are made once.
     pub(super) fn rows_of_pairs<'a>(
         &self,
@@ -211,6 +190,7 @@ mod tests {
     use tokenizers::{Encoding, Token, TruncationParams, TruncationStrategy, truncate_encodings};
 
     use crate::tokenize::fixture_tests::TokenizerFixture;
+    use crate::tokenize::template::RowTemplate;
 
     fn template(tokenizer: &TextTokenizer) -> &PairTemplate {
         match &tokenizer.template {

@@ -4,6 +4,7 @@ use super::TextTokenizer;
 use super::chat::ChatRows;
 use super::pairs::PairTemplate;
 use crate::batch::TokenRows;
+use embedctl_common::error::Cause;
 use embedctl_common::pair::TextPair;
 use embedctl_common::stage::Clock;
 
@@ -32,6 +33,28 @@ impl RowTemplate {
             }
             Self::Chat(chat) => tokenizer.in_chunks(count, clock, &|index, scratch, rows| {
                 chat.push(tokenizer, text(index), scratch, rows)
+            }),
+        }
+    }
+}
+
+impl TextTokenizer {
+    /// The rows of pairs that a program holds, in their order. A pair that the tokenizer fails on is a refused row, as are
+    /// all pairs where the model was opened for single texts.
+    #[must_use]
+    pub fn tokenize_pairs(&self, pairs: &[TextPair<'_>]) -> TokenRows {
+        let clock = Clock::default();
+        match &self.template {
+            Some(RowTemplate::Pair(template)) => {
+                self.rows_of_pairs(template, pairs.len(), &|index| pairs[index], &clock)
+            }
+            Some(RowTemplate::Chat(chat)) => {
+                self.in_chunks(pairs.len(), &clock, &|index, scratch, rows| {
+                    chat.push(self, &pairs[index].joined(), scratch, rows)
+                })
+            }
+            None => self.in_chunks(pairs.len(), &clock, &|_, _, _| {
+                Err(Cause::of("the model takes single texts"))
             }),
         }
     }
