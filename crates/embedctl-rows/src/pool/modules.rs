@@ -74,6 +74,7 @@ impl PackedDense {
 
 impl PackedSteps {
     /// Whether the last of them scales to length 1.
+    #[inline] // for each row, from another file
     pub(super) fn end_normalized(&self) -> bool {
         self.steps.last() == Some(&Step::Normalize)
     }

@@ -22,6 +22,7 @@ impl TextEncoder {
     ///
     /// # Errors
     /// If the tokenizer fails on the text.
+    #[inline] // for each text, from another file
     pub(super) fn encode<'s>(
         &self,
         text: &str,
