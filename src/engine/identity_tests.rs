@@ -11,13 +11,14 @@ use crate::identity::provenance::Provenance;
 use crate::identity::*;
 use crate::job::{Fingerprint, JobFile};
 use crate::model::{
-    ModelOptions, ModelTask, Precision, ScoreTask, TextRole, TextTask, VectorKind, WeightsKind,
+    ModelOptions, ModelTask, Precision, ScoreTask, TextRole, TextTask, WeightsKind,
 };
 use crate::output::{Calibration, Destination, Dtype, OutputFormat, OutputOptions, VectorType};
 use crate::progress::Counts;
 use crate::rows::PoolingMode;
 use crate::storage::Readable;
 use embedctl_native::kernels::Isa;
+use embedctl_vectors::RowForm;
 
 /// The identity of a run's vectors with these options.
 struct Options {
@@ -114,7 +115,7 @@ fn options() -> Vec<Row> {
         prompt: |all| all.model.prompt = Some("p".into()) => Decides,
         prompt_name: |all| all.model.prompt_name = Some("query".into()) => Decides,
         dimensions: |all| all.model.dimensions = vec![8] => Decides,
-        vectors: |all| all.model.vectors = vec![VectorKind::Dense] => DoesNot("this model gives no others"),
+        vectors: |all| all.model.vectors = vec![RowForm::Dense(vec![0])] => DoesNot("this model gives no others"),
         text_task: |all| all.model.text_task = Some(TextTask::Role(TextRole::Query)) => Decides,
         max_active_dims: |all| all.model.max_active_dims = Some(3) => DoesNot("this model's vectors are not sparse"),
         pool_factor: |all| all.model.pool_factor = Some(2.0) => DoesNot("this model gives one vector for a text"),

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use embedctl_serve::ModelCard;
+use embedctl_vectors::RowForm;
 use serde_json::Value;
 
 use crate::cancel::CancelToken;
@@ -12,7 +13,7 @@ use crate::identity::{self, VectorIdentity};
 use crate::input::{InputOptions, Source};
 use crate::inspect::{self, QUERY_PROMPT, QueryPrompt, RecordedModel, Verification, query_task};
 use crate::job::State;
-use crate::model::{Model, ModelOptions, TextTask, VectorKind};
+use crate::model::{Model, ModelOptions, TextTask};
 use crate::output::{self, Dtype};
 use crate::setting::{LIKE, MAX_ACTIVE_DIMS, MODEL, PROMPT, Setting, TASK, VECTORS, VERIFY};
 use crate::storage::{Location, Readable, Storage};
@@ -48,8 +49,8 @@ struct QuerySettings {
     prompt_name: Option<String>,
     task: Option<TextTask>,
     max_active_dims: Option<usize>,
-    /// Of an output with vectors of several kinds, the one that is served.
-    kind: Option<VectorKind>,
+    /// Of an output with vectors of several forms, the one that is served.
+    form: Option<RowForm>,
 }
 
 impl QuerySettings {
@@ -62,7 +63,7 @@ impl QuerySettings {
         !self.has_prompt()
             && self.task.is_none()
             && self.max_active_dims.is_none()
-            && self.kind.is_none()
+            && self.form.is_none()
     }
 
     /// The setting by which a field of an identity may differ.
@@ -142,7 +143,7 @@ impl LikeFile {
             prompt_name: given.prompt_name.clone(),
             task: given.text_task.clone(),
             max_active_dims: given.max_active_dims,
-            kind: self.kind(&given.vectors)?,
+            form: self.form(&given.vectors)?,
         };
         let options = ModelOptions {
             prompt_name: None,
@@ -155,14 +156,14 @@ impl LikeFile {
         Ok((options, RecordedModel::engine(&self.identity, engine)))
     }
 
-    /// The kind of vectors that is asked for, where the output has several.
-    fn kind(&self, asked: &[VectorKind]) -> Result<Option<VectorKind>> {
-        let kinds = self.identity.settings.kinds()?;
-        let own: Vec<&str> = match &kinds[..] {
+    /// The form of the vectors that are asked for, where the output has several.
+    fn form(&self, asked: &[RowForm]) -> Result<Option<RowForm>> {
+        let forms = self.identity.settings.vector_forms()?;
+        let own: Vec<&str> = match &forms[..] {
             [] => vec!["scores"],
-            kinds => kinds.iter().map(|kind| kind.name()).collect(),
+            forms => forms.iter().map(RowForm::name).collect(),
         };
-        if let Some(other) = asked.iter().find(|kind| !kinds.contains(kind)) {
+        if let Some(other) = asked.iter().find(|form| !forms.contains(form)) {
             return Err(Error::usage(format!(
                 "{VECTORS} {}: {} has {}",
                 other.name(),
@@ -175,7 +176,7 @@ impl LikeFile {
             return Ok(None);
         }
         match asked {
-            [kind] => Ok(Some(*kind)),
+            [form] => Ok(Some(form.clone())),
             _ => Err(Error::usage(format!(
                 "{}: its rows have vectors of several kinds ({}), but a server gives one",
                 self.asked,
@@ -212,9 +213,9 @@ impl LikeFile {
             served.text_task = Some(task.clone());
         }
         served.max_active_dims = queries.max_active_dims.or(own.model().max_active_dims);
-        if let Some(kind) = queries.kind {
-            served.vectors = vec![kind];
-            if kind != VectorKind::Dense {
+        if let Some(form) = &queries.form {
+            served.vectors = vec![form.clone()];
+            if !form.is_dense() {
                 // What was settled is about the dense vectors beside these.
                 served.pooling = options.pooling;
                 served.normalize = options.normalize;
@@ -385,8 +386,7 @@ impl LikeFile {
     /// As [`LikeRows::open`].
     pub(super) fn rows(&self, served: &ModelCard, model: &Model) -> Result<Option<LikeRows>> {
         let queries = &self.queries;
-        let kind = served.form.kind();
-        if !kind.is_some_and(VectorKind::is_one_per_row) {
+        if self.identity.settings.scores.is_some() || !served.form.is_one_per_row() {
             return Ok(None);
         }
         let takes_prompt =
@@ -394,7 +394,7 @@ impl LikeFile {
         // An empty prompt is none.
         let prompt = served.prompts.get(QUERY_PROMPT);
         let has_query_prompt = takes_prompt && prompt.is_some_and(|prompt| !prompt.is_empty());
-        LikeRows::open(&self.path, queries.kind, has_query_prompt, model).map(Some)
+        LikeRows::open(&self.path, queries.form.clone(), has_query_prompt, model).map(Some)
     }
 
     /// How it was asked for.

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use embedctl_common::file_state::FileState;
 use embedctl_serve::{CorpusRow, ServedCorpus};
-use embedctl_vectors::{RowVector, Terms};
+use embedctl_vectors::{RowForm, RowVector, Terms};
 
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::inspect::QUERY_PROMPT;
-use crate::model::{Model, VectorKind};
+use crate::model::Model;
 use crate::search::Corpus;
 use crate::setting::LIKE;
 use crate::storage::Location;
@@ -27,13 +27,13 @@ pub(super) struct LikeRows {
 }
 
 impl LikeRows {
-    /// Opens the output of `model`. `kind` is the one of several kinds of vectors that is served.
+    /// Opens the output of `model`. `form` is the one of several forms of vectors that is served.
     ///
     /// # Errors
     /// If its rows cannot be compared with queries, or lie elsewhere.
     pub fn open(
         path: &Path,
-        kind: Option<VectorKind>,
+        form: Option<RowForm>,
         has_query_prompt: bool,
         model: &Model,
     ) -> Result<Self> {
@@ -44,7 +44,7 @@ impl LikeRows {
             ))
             .with_remedy("copy it here, and name the copy"));
         };
-        let mut corpus = Corpus::open(path, None, &Vec::from_iter(kind))?;
+        let mut corpus = Corpus::open(path, None, &Vec::from_iter(form))?;
         if corpus.lacks_terms() {
             corpus.know_terms(Terms::named(model.terms()));
         }

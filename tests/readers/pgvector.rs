@@ -10,9 +10,7 @@ use arrow::array::{
     UInt64Array,
 };
 use arrow::datatypes::{DataType, Field, Int8Type, Int64Type};
-use embedctl::output::{
-    self, Destination, Dtype, Finish, OutputOptions, RowForm, RunFiles, VectorKind,
-};
+use embedctl::output::{self, Destination, Dtype, Finish, OutputOptions, RowForm, RunFiles};
 use embedctl::record::{Numbers, RowVectors, Rows};
 use serde_json::{Value, json};
 
@@ -52,12 +50,9 @@ fn write(path: &Path, dtype: Dtype, rows: Rows) {
         ..OutputOptions::new(Destination::Path(path.to_path_buf()))
     };
     let (names, columns) = (["in".to_owned()].into(), rows.columns.schema());
-    let is_of = |kind: &VectorKind| {
-        let form = RowForm::of_kind(*kind, rows.dimensions);
-        form.fits(&rows.vectors.parts()[0], rows.len())
-    };
-    let kind = VectorKind::ALL.into_iter().find(is_of).unwrap();
-    let forms = RowForm::of_kind(kind, rows.dimensions).into();
+    let all = RowForm::of_vectors().map(|form| form.of_width(rows.dimensions));
+    let fits = |form: &RowForm| form.fits(&rows.vectors.parts()[0], rows.len());
+    let forms = all.into_iter().find(fits).unwrap().into();
     let files = RunFiles::new();
     let mut writer =
         output::create(&options.clone().into(), &forms, names, &columns, &files).unwrap();

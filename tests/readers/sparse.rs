@@ -2,9 +2,7 @@
 
 use std::path::Path;
 
-use embedctl::output::{
-    self, Destination, Finish, Forms, OutputOptions, RowForm, RunFiles, Terms, VectorKind,
-};
+use embedctl::output::{self, Destination, Finish, Forms, OutputOptions, RowForm, RunFiles, Terms};
 use embedctl::record::{Numbers, Rows};
 use serde_json::{Value, json};
 
@@ -35,7 +33,7 @@ fn read_with(test: &str, python: &Path, name: &str, tokens: bool, script: &str) 
         sparse_tokens: tokens,
         ..OutputOptions::new(Destination::Path(path.clone()))
     };
-    let mut forms = Forms::from(RowForm::of_kind(VectorKind::Sparse, DIMENSIONS));
+    let mut forms = Forms::from(RowForm::Sparse(Terms::new(DIMENSIONS)));
     if tokens {
         let terms = (0..DIMENSIONS).map(|term| format!("t{term}")).collect();
         forms = forms.with_terms(&Terms::named(terms));

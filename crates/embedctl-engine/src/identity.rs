@@ -21,7 +21,7 @@ use embedctl_rows::{Dimensions, ModelConfig, OutputChoice};
 
 pub use self::compare::{Difference, Fields, Weight, differences, flatten, is_within, listed};
 use embedctl_common::error::{Error, Result};
-use embedctl_vectors::VectorKind;
+use embedctl_vectors::{RowForm, Terms};
 
 use crate::{EngineInfo, FloatType, Provider};
 
@@ -304,18 +304,18 @@ impl SparseSettings {
 }
 
 impl VectorSettings {
-    /// The kinds of a row's vectors, in the order of columns; none where a row has scores.
+    /// The forms of a row's vectors, without sizes, in the order of columns; none where a row has scores.
     ///
     /// # Errors
     /// If a kind is named that this version does not know.
-    pub fn kinds(&self) -> Result<Vec<VectorKind>> {
+    pub fn vector_forms(&self) -> Result<Vec<RowForm>> {
         let parsed = |name: &String| name.parse().map_err(Error::usage);
         match (&self.vectors, &self.sparse, &self.multi) {
             (Some(names), ..) => names.iter().map(parsed).collect(),
-            (None, Some(_), _) => Ok(vec![VectorKind::Sparse]),
-            (None, None, Some(_)) => Ok(vec![VectorKind::Multi]),
+            (None, Some(_), _) => Ok(vec![RowForm::Sparse(Terms::default())]),
+            (None, None, Some(_)) => Ok(vec![RowForm::Tokens(0)]),
             (None, None, None) if self.scores.is_some() => Ok(Vec::new()),
-            (None, None, None) => Ok(vec![VectorKind::Dense]),
+            (None, None, None) => Ok(vec![RowForm::Dense(vec![0])]),
         }
     }
 
@@ -401,7 +401,7 @@ impl VectorSettings {
                 true => None,
                 false => Some(
                     config
-                        .vector_kinds()
+                        .vector_forms()
                         .map(|it| it.name().to_owned())
                         .collect(),
                 ),

@@ -9,13 +9,13 @@ use walkdir::WalkDir;
 
 use super::heads;
 use super::metadata::{self, TransformerConfig};
-use super::options::VectorKind;
 use super::trained_widths::trained_widths;
 use super::{Model, onnx_file, tasks, tokenizer};
 use embedctl_checkpoint::safetensors;
 use embedctl_common::error::Result;
 use embedctl_common::folder::name_in;
 use embedctl_rows::{OutputChoice, Side, Step};
+use embedctl_vectors::RowForm;
 
 /// The most files of a model's folder that are listed: the user may name any folder.
 const MOST_FILES: usize = 10_000;
@@ -135,8 +135,8 @@ impl Model {
             other_kinds: self.other_kinds(),
             max_active_dims: decided.any_sparse().and_then(|sparse| sparse.most),
             dimensions: decided.width,
-            trained_dimensions: match decided.form().kind() {
-                Some(VectorKind::Dense) => self.trained_widths(),
+            trained_dimensions: match decided.form() {
+                RowForm::Dense(_) => self.trained_widths(),
                 _ => Vec::new(),
             },
             hidden_width: decided.hidden_width,
@@ -177,16 +177,14 @@ impl Model {
 
     /// The kinds of vectors that layers beside the network make, the present ones left out.
     fn other_kinds(&self) -> Vec<&'static str> {
-        let present: Vec<VectorKind> = self.config.vector_kinds().collect();
+        let present: Vec<&str> = self.config.vector_forms().map(|form| form.name()).collect();
         if present.is_empty() {
             return Vec::new();
         }
-        let made = heads::kinds(&self.folder);
-        let dense = (!made.is_empty()).then_some(VectorKind::Dense);
-        let all = dense.into_iter().chain(made);
-        all.filter(|kind| !present.contains(kind))
-            .map(VectorKind::name)
-            .collect()
+        let made = heads::forms(&self.folder);
+        let dense = (!made.is_empty()).then(|| RowForm::Dense(vec![0]));
+        let all = dense.iter().chain(&made).map(RowForm::name);
+        all.filter(|name| !present.contains(name)).collect()
     }
 }
 

@@ -76,7 +76,7 @@ impl Model {
     }
 
     fn read(options: &ModelOptions, wanted: WeightsPreference) -> Result<Self> {
-        let kinds = options.of_each_kind();
+        let kinds = options.of_each_form();
         if kinds.is_empty() {
             return Self::of_one_kind(options, wanted);
         }

@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::CheckpointFiles;
-use crate::options::VectorKind;
 use crate::tokenizer::TokenizerFiles;
 use embedctl_checkpoint::safetensors::Checkpoint;
 use embedctl_checkpoint::{is_own_code, torch_file};
 use embedctl_common::error::{Error, Result};
 use embedctl_rows::{Dense, DenseActivation, Residual};
+use embedctl_vectors::{RowForm, Terms};
 use serde_json::Value;
 
 /// The layer that gives each token a weight.
@@ -31,16 +31,16 @@ pub(crate) fn head(root: &Path, name: &str) -> Option<PathBuf> {
     Some(root.join(name)).filter(|path| path.is_file())
 }
 
-/// The kinds of vectors that layers in a model's folder make.
-pub(crate) fn kinds(root: &Path) -> Vec<VectorKind> {
+/// The forms of the vectors that layers in a model's folder make, without sizes.
+pub(crate) fn forms(root: &Path) -> Vec<RowForm> {
     let layers = [
-        (SPARSE_HEAD, VectorKind::Sparse),
-        (TOKEN_HEAD, VectorKind::Multi),
+        (SPARSE_HEAD, RowForm::Sparse(Terms::default())),
+        (TOKEN_HEAD, RowForm::Tokens(0)),
     ];
     let present = layers
         .into_iter()
         .filter(|(name, _)| head(root, name).is_some());
-    present.map(|(_, kind)| kind).collect()
+    present.map(|(_, form)| form).collect()
 }
 
 /// Reads a layer.

@@ -69,7 +69,7 @@ pub use embedctl_hub::{
 pub use embedctl_onnx::graph::{ElementType, Graph, Value};
 pub use files::ModelFile;
 pub use found::{CheckpointFiles, Onnx};
-pub use options::{ModelOptions, ModelTask, ScoreTask, TextRole, TextTask, VectorKind};
+pub use options::{ModelOptions, ModelTask, ScoreTask, TextRole, TextTask};
 
 use embedctl_common::error::Cause;
 use embedctl_hub::{onnx_file, precision, weights};

@@ -10,7 +10,6 @@ use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::named::named;
 use embedctl_common::setting::{DIMENSIONS, NORMALIZE, POOLING, Setting};
 use embedctl_rows::PoolingMode;
-pub use embedctl_vectors::VectorKind;
 use embedctl_vectors::{Forms, RowForm};
 
 /// What a model is asked for.
@@ -101,9 +100,9 @@ pub struct ModelOptions {
     pub prompt_name: Option<String>,
     /// Components kept (Matryoshka); several make a vector each. Empty: as the model's files decide.
     pub dimensions: Vec<usize>,
-    /// The kinds of vectors, where the model's files leave it open: several give a text a vector of each, from one pass.
-    /// Empty: as the files say, and dense where they leave it open.
-    pub vectors: Vec<VectorKind>,
+    /// The forms of vectors, without sizes, where the model's files leave it open: several give a text a vector of each, from
+    /// one pass. Empty: as the files say, and dense where they leave it open.
+    pub vectors: Vec<RowForm>,
     /// The task that texts are for, where the model treats some differently; `None`: as its files say.
     pub text_task: Option<TextTask>,
     /// Entries of a sparse vector that are kept at most; `None`: as the model's files say.
@@ -131,18 +130,12 @@ impl ModelOptions {
             return RowForm::Scores(0).into();
         }
         let dense = Forms::dense(&self.dimensions);
-        let form = |kind: &VectorKind| match kind {
-            VectorKind::Dense => dense.first().clone(),
-            &other => RowForm::of_kind(other, 0),
+        let form = |asked: &RowForm| match asked.is_dense() {
+            true => dense.first().clone(),
+            false => asked.clone(),
         };
         let asked = self.vectors.iter().map(form);
         Forms::new(asked.collect()).unwrap_or(dense)
-    }
-
-    /// Whether vectors of `kind` alone are asked for.
-    #[must_use]
-    pub(crate) fn wants(&self, kind: VectorKind) -> bool {
-        self.vectors == [kind]
     }
 
     /// The ONNX file that is asked for.

@@ -1,32 +1,34 @@
 //! Vectors of several kinds in one pass: each layer works on the same states of tokens.
 
 use crate::Model;
-use crate::options::{ModelOptions, VectorKind};
+use crate::options::ModelOptions;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::VECTORS;
 use embedctl_rows::{ModelConfig, OutputChoice};
+use embedctl_vectors::RowForm;
 
 impl ModelOptions {
-    /// The options for vectors of each kind alone, in the order of columns, where several are asked for.
-    pub(crate) fn of_each_kind(&self) -> Vec<Self> {
-        let asked = |kind: &VectorKind| self.vectors.contains(kind);
-        let kinds: Vec<VectorKind> = VectorKind::ALL.into_iter().filter(asked).collect();
-        if kinds.len() < 2 {
+    /// The options for vectors of each form alone, in the order of columns, where several are asked for.
+    pub(crate) fn of_each_form(&self) -> Vec<Self> {
+        let asked = |form: &RowForm| self.vectors.contains(form);
+        let forms = RowForm::of_vectors().into_iter().filter(asked);
+        let forms: Vec<RowForm> = forms.collect();
+        if forms.len() < 2 {
             return Vec::new();
         }
-        let of_kind = |kind| {
+        let of_form = |form: RowForm| {
             let mut options = self.clone();
-            options.vectors = vec![kind];
-            if kind != VectorKind::Dense {
+            if !form.is_dense() {
                 options.pooling = None;
                 options.normalize = None;
                 options.dimensions = Vec::new();
             }
-            options.max_active_dims = (self.max_active_dims).filter(|_| kind == VectorKind::Sparse);
-            options.pool_factor = self.pool_factor.filter(|_| kind == VectorKind::Multi);
+            options.max_active_dims = (self.max_active_dims).filter(|_| form.is_sparse());
+            options.pool_factor = self.pool_factor.filter(|_| !form.is_one_per_row());
+            options.vectors = vec![form];
             options
         };
-        kinds.into_iter().map(of_kind).collect()
+        forms.into_iter().map(of_form).collect()
     }
 }
 
@@ -72,7 +74,7 @@ fn check_shares_states(config: &ModelConfig, first: &Model, options: &ModelOptio
     } else {
         return Ok(());
     };
-    let kinds: Vec<&str> = options.vectors.iter().map(|kind| kind.name()).collect();
+    let kinds: Vec<&str> = options.vectors.iter().map(RowForm::name).collect();
     Err(Error::model(
         &first.id,
         format!(

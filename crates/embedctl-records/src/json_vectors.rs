@@ -44,13 +44,13 @@ pub fn line_vectors(
             continue;
         }
         let own = recorded.column(column);
-        let kind = recorded.kind(column);
+        let form = own.and_then(|own| own.form.as_ref());
         let dtype = own.and_then(|own| own.dtype).unwrap_or(Dtype::F32);
         let single = || {
             let number = serde_json::from_str::<f32>(value.get()).ok();
             number.filter(|_| own.is_some()).map(|number| vec![number])
         };
-        if kind.is_some_and(|kind| !kind.is_one_per_row()) {
+        if form.is_some_and(|form| !form.is_one_per_row()) {
             let vectors = serde_json::from_str::<Option<Vec<Vec<f32>>>>(value.get());
             let vectors = vectors.map_err(|error| {
                 let reason = format!("line {number} has no list of vectors: {error}");

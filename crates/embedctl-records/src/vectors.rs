@@ -13,9 +13,7 @@ use arrow::datatypes::{
     DataType, Float16Type, Float32Type, Float64Type, Int8Type, Schema, UInt8Type, UInt32Type,
 };
 use embedctl_common::error::{Error, Place, Result};
-use embedctl_vectors::{
-    Forms, Numbers, RowForm, RowParts, RowVector, RowVectors, Terms, VectorKind,
-};
+use embedctl_vectors::{Forms, Numbers, RowForm, RowParts, RowVector, RowVectors, Terms};
 
 /// A vector of a file.
 #[derive(Debug, Clone, Copy)]
@@ -50,13 +48,13 @@ pub struct RecordedColumn {
     pub name: String,
     /// The type of its elements, for a format that does not say so itself.
     pub dtype: Option<Dtype>,
-    /// The kind of its vectors; `None` if they are not read back.
-    pub kind: Option<VectorKind>,
+    /// The form of its vectors, without sizes; `None` if they are not read back.
+    pub form: Option<RowForm>,
     /// The width of a vector in full, where the provenance has it.
     pub width: Option<usize>,
 }
 
-/// The columns of vectors as a provenance describes them, of each kind.
+/// The columns of vectors as a provenance describes them, of every form.
 #[derive(Debug, Clone, Default)]
 pub struct RecordedColumns {
     /// One after another.
@@ -70,11 +68,13 @@ impl RecordedColumns {
         self.columns.iter().find(|column| column.name == name)
     }
 
-    /// The kind of the vectors in the column of that name: dense if the provenance does not have it.
+    /// The form of the vectors in the column of that name: dense if the provenance does not have it.
     #[must_use]
-    pub fn kind(&self, name: &str) -> Option<VectorKind> {
-        self.column(name)
-            .map_or(Some(VectorKind::Dense), |column| column.kind)
+    pub fn form(&self, name: &str) -> Option<RowForm> {
+        match self.column(name) {
+            Some(column) => column.form.clone(),
+            None => Some(RowForm::Dense(vec![0])),
+        }
     }
 
     /// The width in full of the vectors in the column of that name; 0 if the provenance does not have it.
@@ -100,12 +100,12 @@ pub fn in_full(width: usize, entries: impl IntoIterator<Item = (u32, f32)>) -> O
     Some(full)
 }
 
-/// Whether a column of this type may hold vectors of that kind.
-fn holds(data: &DataType, kind: VectorKind) -> bool {
-    match kind {
-        VectorKind::Dense => element(data).is_some(),
-        VectorKind::Sparse => is_sparse(data),
-        VectorKind::Multi => of_tokens(data).is_some(),
+/// Whether a column of this type may hold vectors of that form.
+fn holds(data: &DataType, form: &RowForm) -> bool {
+    match form {
+        RowForm::Dense(_) | RowForm::Scores(_) => element(data).is_some(),
+        RowForm::Sparse(_) => is_sparse(data),
+        RowForm::Tokens(_) => of_tokens(data).is_some(),
     }
 }
 
@@ -138,12 +138,12 @@ pub fn vectors_in(schema: &Schema, recorded: &RecordedColumns) -> Vec<usize> {
     let lists = || {
         (schema.fields().iter().enumerate()).filter(|(_, it)| {
             let is_named = || recorded.column(it.name()).is_some();
-            let Some(kind) = recorded.kind(it.name()) else {
+            let Some(form) = recorded.form(it.name()) else {
                 return false;
             };
             // A number is one where its column is named as that of numbers.
-            let is_number = kind == VectorKind::Dense && !is_list(it.data_type());
-            holds(it.data_type(), kind) && (!is_number || is_named())
+            let is_number = form.is_dense() && !is_list(it.data_type());
+            holds(it.data_type(), &form) && (!is_number || is_named())
         })
     };
     let names = || lists().map(|(_, field)| field.name().as_str());
@@ -157,12 +157,12 @@ pub fn vectors_in(schema: &Schema, recorded: &RecordedColumns) -> Vec<usize> {
 pub fn places(wanted: &Forms, schema: &Schema) -> Option<Vec<usize>> {
     let place = |(form, name, width): (&RowForm, &str, usize)| {
         let (index, field) = schema.column_with_name(name)?;
-        let holds = match (form.written_as(), field.data_type()) {
+        let holds = match (form, field.data_type()) {
             (_, column) if form.maps().is_some() => matches!(column, DataType::Map(..)),
-            (VectorKind::Dense, column) => is_float(column, width),
-            (VectorKind::Sparse, column) => is_sparse(column),
-            (VectorKind::Multi, DataType::List(vector)) => is_float(vector.data_type(), width),
-            (VectorKind::Multi, _) => false,
+            (RowForm::Dense(_) | RowForm::Scores(_), column) => is_float(column, width),
+            (RowForm::Sparse(_), column) => is_sparse(column),
+            (RowForm::Tokens(_), DataType::List(vector)) => is_float(vector.data_type(), width),
+            (RowForm::Tokens(_), _) => false,
         };
         holds.then_some(index)
     };
@@ -191,27 +191,20 @@ enum ArrowVectors<'a> {
 }
 
 impl<'a> ArrowVectors<'a> {
-    /// `None` if its type is none of such vectors.
-    fn of(column: &'a ArrayRef, kind: VectorKind) -> Option<Self> {
-        match kind {
-            VectorKind::Sparse => column.as_struct_opt().map(Self::Sparse),
-            VectorKind::Multi => {
+    /// `None` if its type is none of vectors of this form.
+    fn of(column: &'a ArrayRef, form: &RowForm) -> Option<Self> {
+        match (form, form.maps()) {
+            (_, Some(terms)) => Some(Self::Maps(column.as_map_opt()?, terms.clone())),
+            (RowForm::Sparse(_), None) => column.as_struct_opt().map(Self::Sparse),
+            (RowForm::Tokens(_), None) => {
                 let lists = column.as_list_opt::<i32>()?;
                 let dtype = element(lists.values().data_type())?;
                 Some(Self::OfTokens(lists, Vectors::of(lists.values()), dtype))
             }
-            VectorKind::Dense => {
+            (RowForm::Dense(_) | RowForm::Scores(_), None) => {
                 let dtype = element(column.data_type())?;
                 Some(Self::Lists(Vectors::of(column), dtype))
             }
-        }
-    }
-
-    /// The same for rows of `form`.
-    fn of_form(column: &'a ArrayRef, form: &RowForm) -> Option<Self> {
-        match form.maps() {
-            Some(terms) => Some(Self::Maps(column.as_map_opt()?, terms.clone())),
-            None => Self::of(column, form.written_as()),
         }
     }
 
@@ -312,10 +305,10 @@ pub fn rows_of(column: &ArrayRef) -> Option<Numbers> {
     let form = match column.data_type() {
         DataType::List(vector) => RowForm::Tokens(width(vector.data_type())?),
         // How wide they are in full is not told here.
-        parts if is_sparse(parts) => RowForm::of_kind(VectorKind::Sparse, usize::MAX),
+        parts if is_sparse(parts) => RowForm::Sparse(Terms::new(usize::MAX)),
         vector => RowForm::Dense(vec![width(vector)?]),
     };
-    let vectors = ArrowVectors::of_form(column, &form)?;
+    let vectors = ArrowVectors::of(column, &form)?;
     let mut rows = form.no_rows();
     for row in 0..column.len() {
         vectors.push(row, form.width(), &mut rows)?;
@@ -358,7 +351,7 @@ pub fn of_batch(
     let columns = vectors_in(batch.schema_ref(), recorded).into_iter();
     let columns = columns.filter_map(|index| {
         let name = batch.schema_ref().field(index).name().as_str();
-        let column = ArrowVectors::of(batch.column(index), recorded.kind(name)?)?;
+        let column = ArrowVectors::of(batch.column(index), &recorded.form(name)?)?;
         Some((name, recorded.width(name), column))
     });
     let columns: Vec<_> = columns.collect();
@@ -385,7 +378,7 @@ impl<'a> BatchRows<'a> {
         let forms = wanted.each().map(|(form, columns)| {
             let columns = columns.filter_map(|(name, width)| {
                 let column = batch.column_by_name(name)?;
-                Some((ArrowVectors::of_form(column, form)?, width))
+                Some((ArrowVectors::of(column, form)?, width))
             });
             columns.collect()
         });

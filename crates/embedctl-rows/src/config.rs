@@ -11,7 +11,7 @@ use super::pool::PoolingRule;
 use super::score::ScoreKind;
 use super::sparse::SparseKind;
 use embedctl_common::named::named;
-use embedctl_vectors::{Forms, RowForm, VectorKind};
+use embedctl_vectors::{Forms, RowForm, Terms};
 
 /// Widths of a row's vectors, one as a rule: a number in JSON then, else a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -192,7 +192,7 @@ impl ModelConfig {
         if self.scores.is_some() {
             RowForm::Scores(self.width)
         } else if self.sparse.is_some() {
-            RowForm::of_kind(VectorKind::Sparse, self.width)
+            RowForm::Sparse(Terms::new(self.width))
         } else if self.multi.is_some() {
             RowForm::Tokens(self.width)
         } else {
@@ -243,9 +243,10 @@ impl ModelConfig {
         std::iter::once(self).chain(&self.beside)
     }
 
-    /// The kinds of the model's vectors, in the order of columns; none for scores.
-    pub fn vector_kinds(&self) -> impl Iterator<Item = VectorKind> {
-        self.of_all_kinds().filter_map(|it| it.form().kind())
+    /// The forms of the model's vectors, in the order of columns; none for scores.
+    pub fn vector_forms(&self) -> impl Iterator<Item = RowForm> {
+        let forms = self.of_all_kinds().map(Self::form);
+        forms.filter(|form| !matches!(form, RowForm::Scores(_)))
     }
 
     /// What is known of sparse vectors, if a row has such, alone or beside others.

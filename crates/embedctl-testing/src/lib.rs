@@ -3,6 +3,7 @@
 //! ```text
 //!  mutation ── a good file, damaged in another way for each seed, under watch for time and memory
 //!  WatchedMemory ── the allocator that counts a test's requests
+//!  stride ── how many of very many cases a test takes
 //! ```
 //!
 //! ```
@@ -29,6 +30,16 @@ pub fn assert_no_bug<T>(result: Result<T>) -> Option<T> {
         assert_ne!(error.kind(), ErrorKind::Internal, "{error}");
     }
     result.ok()
+}
+
+/// The distance between the cases that a test takes of very many: 1 in CI, where `CI` is set, so that all are tested before a
+/// change is merged; and `elsewhere` on other machines, where somebody waits for them.
+#[must_use]
+pub fn stride(elsewhere: usize) -> usize {
+    match std::env::var_os("CI") {
+        Some(_) => 1,
+        None => elsewhere,
+    }
 }
 
 /// A machine made of files: a root folder with these, path and content.

@@ -2,9 +2,11 @@
 //! [`RowVectors`], a part for each form.
 
 use std::collections::HashMap;
+use std::str::FromStr;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use embedctl_common::named::named;
+use embedctl_common::error::Cause;
+use embedctl_common::named;
 use embedctl_common::threads::locked;
 
 use super::{Numbers, RowVectors};
@@ -17,27 +19,6 @@ const SPARSE_BYTES: usize = 2048;
 
 /// Vectors of a usual row, where each token has one.
 const USUAL_TOKENS: usize = 100;
-
-named! {
-    /// A kind of vectors, by the name that it has in options and provenances. It is a [`RowForm`] without its sizes; scores
-    /// are of no kind.
-    pub enum VectorKind("kind of vectors", "choose one of") {
-        /// All components are given.
-        Dense = "dense",
-        /// Entries that are not zero are given, by their indices.
-        Sparse = "sparse",
-        /// Each token has a vector.
-        Multi = "multi",
-    }
-}
-
-impl VectorKind {
-    /// Whether a row has one such vector: tokens have any number.
-    #[must_use]
-    pub fn is_one_per_row(self) -> bool {
-        self != Self::Multi
-    }
-}
 
 /// The terms of sparse vectors.
 #[derive(Debug, Clone, Default)]
@@ -120,12 +101,12 @@ impl Terms {
     }
 }
 
-/// The form of a row's numbers. A width of 0 is not known yet.
+/// The form of a row's numbers. A size of 0 is not known yet, as that of a form that is read from its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RowForm {
-    /// A vector in full, or several, by their widths.
+    /// A vector with all of its components, or several, by their widths.
     Dense(Vec<usize>),
-    /// The entries of a sparse vector.
+    /// The entries of a vector that are not zero, by their indices.
     Sparse(Terms),
     /// A vector of this width for each token of a text.
     Tokens(usize),
@@ -142,27 +123,61 @@ pub struct Forms {
 }
 
 impl RowForm {
-    /// Whether rows are sparse vectors.
+    /// The forms of vectors, without sizes, in the order of columns.
     #[must_use]
-    pub fn is_sparse(&self) -> bool {
-        self.kind() == Some(VectorKind::Sparse)
+    pub fn of_vectors() -> [Self; 3] {
+        [
+            Self::Dense(vec![0]),
+            Self::Sparse(Terms::default()),
+            Self::Tokens(0),
+        ]
     }
 
-    /// The kind of vectors; `None` for scores.
+    /// Its name in options and provenances, whatever its sizes are.
     #[must_use]
-    pub fn kind(&self) -> Option<VectorKind> {
+    pub fn name(&self) -> &'static str {
         match self {
-            Self::Dense(_) => Some(VectorKind::Dense),
-            Self::Sparse(_) => Some(VectorKind::Sparse),
-            Self::Tokens(_) => Some(VectorKind::Multi),
-            Self::Scores(_) => None,
+            Self::Dense(_) => "dense",
+            Self::Sparse(_) => "sparse",
+            Self::Tokens(_) => "multi",
+            Self::Scores(_) => "scores",
         }
     }
 
-    /// The kind of vectors that are written like these numbers: scores are written as dense vectors are.
+    /// The same form of this width.
     #[must_use]
-    pub fn written_as(&self) -> VectorKind {
-        self.kind().unwrap_or(VectorKind::Dense)
+    pub fn of_width(&self, width: usize) -> Self {
+        match self {
+            Self::Dense(_) => Self::Dense(vec![width]),
+            Self::Sparse(_) => Self::Sparse(Terms::new(width)),
+            Self::Tokens(_) => Self::Tokens(width),
+            Self::Scores(_) => Self::Scores(width),
+        }
+    }
+
+    /// Whether a row has one vector in full, or its scores, which are written in the same way.
+    #[must_use]
+    pub fn is_dense(&self) -> bool {
+        matches!(self, Self::Dense(_) | Self::Scores(_))
+    }
+
+    /// Whether rows are sparse vectors.
+    #[must_use]
+    pub fn is_sparse(&self) -> bool {
+        matches!(self, Self::Sparse(_))
+    }
+
+    /// Whether a row has one vector: tokens have any number.
+    #[must_use]
+    pub fn is_one_per_row(&self) -> bool {
+        !matches!(self, Self::Tokens(_))
+    }
+
+    /// Whether numbers of `other` are written in the same way, whatever their sizes are.
+    #[must_use]
+    pub fn is_written_as(&self, other: &Self) -> bool {
+        let of = |form: &Self| (form.is_dense(), form.is_sparse());
+        of(self) == of(other)
     }
 
     /// The terms of sparse vectors.
@@ -178,16 +193,6 @@ impl RowForm {
     #[must_use]
     pub fn maps(&self) -> Option<&Terms> {
         self.terms().filter(|terms| terms.names.is_some())
-    }
-
-    /// Vectors of `kind`, of this width.
-    #[must_use]
-    pub fn of_kind(kind: VectorKind, width: usize) -> Self {
-        match kind {
-            VectorKind::Dense => Self::Dense(vec![width]),
-            VectorKind::Sparse => Self::Sparse(Terms::new(width)),
-            VectorKind::Multi => Self::Tokens(width),
-        }
     }
 
     /// The widths of a row's vectors, one for each column.
@@ -289,6 +294,19 @@ impl RowForm {
     }
 }
 
+/// A form of vectors, without sizes, from its name; case and spaces around it do not matter.
+impl FromStr for RowForm {
+    type Err = Cause;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let name = text.trim().to_ascii_lowercase();
+        let all = Self::of_vectors();
+        let names = all.each_ref().map(Self::name);
+        let found = all.into_iter().find(|form| form.name() == name);
+        found.ok_or_else(|| named::unknown("kind of vectors", text, "choose one of", &names))
+    }
+}
+
 impl From<RowForm> for Forms {
     fn from(form: RowForm) -> Self {
         let names = vec![form.columns(form.default_name())];
@@ -312,11 +330,11 @@ impl Forms {
         (!all.is_empty()).then_some(Self { all, names })
     }
 
-    /// Vectors of `kind` of this width, in the column of that name.
+    /// Numbers of one form and one width, in the column of that name.
     #[must_use]
-    pub fn of_column(name: &str, kind: VectorKind, width: usize) -> Self {
+    pub fn of_column(name: &str, form: RowForm) -> Self {
         Self {
-            all: vec![RowForm::of_kind(kind, width)],
+            all: vec![form],
             names: vec![vec![name.to_owned()]],
         }
     }
@@ -374,16 +392,16 @@ impl Forms {
         self.all.len() > 1
     }
 
-    /// Whether a row has vectors of this kind.
+    /// Whether a row has numbers of such a form, alone or beside others.
     #[must_use]
-    pub fn has(&self, kind: VectorKind) -> bool {
-        self.all.iter().any(|form| form.kind() == Some(kind))
+    pub fn has(&self, is_such: impl FnMut(&RowForm) -> bool) -> bool {
+        self.all.iter().any(is_such)
     }
 
     /// Whether a row has vectors in full, or scores, and nothing else.
     #[must_use]
     pub fn are_dense(&self) -> bool {
-        matches!(&self.all[..], [one] if one.written_as() == VectorKind::Dense)
+        matches!(&self.all[..], [one] if one.is_dense())
     }
 
     /// The column and the width of its vectors, where there is one column alone.
@@ -419,7 +437,7 @@ mod tests {
     use super::*;
 
     fn several() -> Forms {
-        let sparse = RowForm::of_kind(VectorKind::Sparse, 9);
+        let sparse = RowForm::Sparse(Terms::new(9));
         Forms::new(vec![RowForm::Dense(vec![2, 4]), sparse, RowForm::Tokens(3)]).unwrap()
     }
 
@@ -472,7 +490,7 @@ mod tests {
     #[test]
     fn a_name_of_two_terms_is_the_index_of_neither() {
         let names = ["[UNK]", "[1]", "a", "[1]"].map(String::from);
-        let forms = Forms::from(RowForm::of_kind(VectorKind::Sparse, 4));
+        let forms = Forms::from(RowForm::Sparse(Terms::new(4)));
         let forms = forms.with_terms(&Terms::named(names.into()));
         let terms = forms.first().maps().unwrap();
         let found = ["[UNK]", "[1]", "a", "b"].map(|term| terms.index_of(term));
@@ -488,12 +506,25 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_and_its_form_name_each_other() {
-        for kind in VectorKind::ALL {
-            let form = RowForm::of_kind(kind, 5);
-            assert_eq!((form.kind(), form.width()), (Some(kind), 5));
-            assert!(Forms::from(form).has(kind));
+    fn a_form_of_vectors_is_known_by_its_name() {
+        for form in RowForm::of_vectors() {
+            let sized = form.of_width(5);
+            assert_eq!((sized.name(), sized.width()), (form.name(), 5));
+            assert_eq!(
+                format!(" {} ", form.name()).to_uppercase().parse(),
+                Ok(form.clone())
+            );
+            for other in RowForm::of_vectors() {
+                assert_eq!(sized.is_written_as(&other), form == other);
+            }
         }
-        assert_eq!(RowForm::Scores(2).kind(), None);
+        assert!(RowForm::Scores(2).is_written_as(&RowForm::Dense(vec![0])));
+        for other in ["scores", ""] {
+            let error = other.parse::<RowForm>().unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("unknown kind of vectors '{other}'")),
+                "{error}"
+            );
+        }
     }
 }

@@ -22,7 +22,7 @@ mod numbers;
 mod row;
 mod rows;
 
-pub use form::{EMBEDDING, Forms, RowForm, Terms, VectorKind};
+pub use form::{EMBEDDING, Forms, RowForm, Terms};
 pub use health::{ColumnWatch, Health, RepeatCount};
 pub use nearest::{NearestRows, Neighbour};
 pub use numbers::Numbers;

@@ -304,7 +304,7 @@ impl Numbers {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{RowForm, VectorKind};
+    use super::super::RowForm;
     use super::*;
 
     fn entries() -> Numbers {
@@ -330,15 +330,15 @@ mod tests {
 
     #[test]
     fn a_vector_in_full_becomes_a_row_of_any_form() {
-        for kind in VectorKind::ALL {
-            let mut rows = RowForm::of_kind(kind, 3).no_rows();
+        for form in RowForm::of_vectors() {
+            let mut rows = form.of_width(3).no_rows();
             rows.push_full(&[0.0, 2.0, 0.0]);
             assert_eq!(
                 (rows.len(), rows.get(0).in_full(3)),
                 (1, vec![0.0, 2.0, 0.0])
             );
             let halved = rows.get(0).mapped(|it| it[..2].to_vec());
-            let width = if kind == VectorKind::Sparse { 3 } else { 2 };
+            let width = if form.is_sparse() { 3 } else { 2 };
             assert_eq!(halved.get(0).in_full(width).len(), width);
         }
     }

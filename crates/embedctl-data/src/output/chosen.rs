@@ -17,7 +17,7 @@ use embedctl_common::small_file;
 use embedctl_records::quantize::Dtype;
 use embedctl_records::vectors::{RecordedColumn, RecordedColumns, TakeRow, places};
 use embedctl_storage::Readable;
-use embedctl_vectors::{Forms, RowParts, VectorKind};
+use embedctl_vectors::{Forms, RowForm, RowParts};
 
 /// Rows that are read at a time where all are.
 const ROWS_AT_A_TIME: u64 = 1024;
@@ -127,7 +127,7 @@ fn as_table(
     temporary.count += 1;
     let mut table: Option<ArrowWriter<File>> = None;
     let facts = format.facts();
-    let is_held = (forms.all().iter()).all(|form| facts.holds(form.written_as()));
+    let is_held = (forms.all().iter()).all(|form| facts.holds(form));
     let mut copy = |batch: RecordBatch| {
         let places = places(forms, batch.schema_ref());
         let places = places.ok_or_else(|| no_such_vectors(source.path(), forms))?;
@@ -201,7 +201,7 @@ fn laid_out(
     let recorded = columns.iter().map(|(name, _)| RecordedColumn {
         name: (*name).to_owned(),
         dtype: None,
-        kind: Some(VectorKind::Dense),
+        form: Some(RowForm::Dense(vec![0])),
         width: None,
     });
     let recorded = RecordedColumns {

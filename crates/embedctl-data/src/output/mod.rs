@@ -32,7 +32,7 @@ pub use crate::writing::table::{publish_file, write_table};
 pub use crate::writing::writer::{Finish, VectorWriter};
 pub use crate::writing::{fault, rejects};
 pub use chosen::{ChosenVectors, TemporaryVectors};
-pub use embedctl_vectors::{Forms, RowForm, Terms, VectorKind};
+pub use embedctl_vectors::{Forms, RowForm, Terms};
 pub use proof::prove;
 pub use recognised::format_of;
 pub use recorded::{RecordedKind, recorded_kinds};
@@ -194,7 +194,8 @@ pub fn provenance(file: &Readable, format: OutputFormat) -> Result<Option<Value>
 pub fn one_per_row(made: &Value) -> Option<Vec<String>> {
     let columns = recorded_columns(made).columns;
     let is_named = !columns.is_empty();
-    let is_one = |column: &RecordedColumn| column.kind.is_some_and(VectorKind::is_one_per_row);
+    let is_one =
+        |column: &RecordedColumn| column.form.as_ref().is_some_and(RowForm::is_one_per_row);
     let own = columns.into_iter().filter(is_one);
     is_named.then(|| own.map(|column| column.name).collect())
 }
@@ -210,11 +211,11 @@ pub fn kinds_of(made: &Value, columns: &[(&str, usize)]) -> Option<(Vec<usize>, 
             [] => columns.first(),
             recorded => recorded.iter().find_map(|column| of(&column.name)),
         }?;
-        let kind = match recorded.first() {
-            Some(column) => column.kind?,
-            None => VectorKind::Dense,
+        let form = match recorded.first() {
+            Some(column) => column.form.as_ref()?.of_width(*width),
+            None => RowForm::Dense(vec![*width]),
         };
-        Some((RowForm::of_kind(kind, *width), vec![(*name).to_owned()]))
+        Some((form, vec![(*name).to_owned()]))
     };
     let kinds = columns_by_kind(made).map(kind).enumerate();
     let read = kinds.filter_map(|(number, kind)| Some((number, kind?)));
@@ -226,7 +227,7 @@ pub fn kinds_of(made: &Value, columns: &[(&str, usize)]) -> Option<(Vec<usize>, 
 #[must_use]
 pub fn dense_widths(made: &Value) -> Vec<usize> {
     let columns = recorded_columns(made).columns.into_iter();
-    let dense = columns.filter(|column| column.kind == Some(VectorKind::Dense));
+    let dense = columns.filter(|column| column.form.as_ref().is_some_and(RowForm::is_dense));
     dense.filter_map(|column| column.width).collect()
 }
 
@@ -245,11 +246,11 @@ pub fn named_in(
         return Ok(wanted);
     }
     let found = |form: &RowForm| -> Option<Vec<String>> {
-        let kind = match form.maps() {
-            Some(_) => None,
-            None => Some(form.written_as()),
+        // Maps have no form in a provenance.
+        let is_this = |column: &RecordedColumn| match (&column.form, form.maps()) {
+            (None, maps) => maps.is_some(),
+            (Some(own), maps) => maps.is_none() && own.is_written_as(form),
         };
-        let is_this = |column: &RecordedColumn| column.kind == kind;
         let said = said.iter().find(|said| said.first().is_some_and(is_this));
         let said = said.filter(|said| said.len() >= form.widths().len())?;
         // One of several widths is known by it.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::writing::format::OutputFormat;
-use crate::writing::forms::recorded_kind;
+use crate::writing::forms::recorded_form;
 use crate::writing::proof::{BLANK, MOST_FOOTER, SIDECAR, place_of};
 pub use crate::writing::proof::{FILE, HASHES, SelfHashed, sidecar_text, with_place};
 use crate::writing::sidecar::{LENGTHS, PROVENANCE, ROWS};
@@ -14,7 +14,7 @@ use embedctl_common::atomic::with_ending;
 use embedctl_common::error::{Error, ErrorKind, Result, io_errors};
 use embedctl_common::hash::Hash;
 use embedctl_storage::Readable;
-use embedctl_vectors::RowForm;
+use embedctl_vectors::Forms;
 
 /// The bytes of a file, with zeros in the place of `digits`, its own hash; as they are where these are not in its footer.
 ///
@@ -140,7 +140,7 @@ pub fn prove(file: &Readable, format: OutputFormat, made: &Value) -> Result<Proo
     if let Some(other) = found.iter().find(|one| one.same == Some(false)) {
         return Ok(Proof::Other(other.name.clone()));
     }
-    let forms = recorded_kind(made).map(|kind| RowForm::of_kind(kind, 0).into());
+    let forms = recorded_form(made).map(Forms::from);
     let sidecars = forms.map_or_else(Vec::new, |forms| format.sidecars_of(&forms));
     let lengths = sidecars.contains(&LENGTHS).then_some("lengths");
     let names = names(format).iter().copied().chain(lengths);

@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use crate::vectors::columns_by_kind;
 use crate::writing::encoding::BESIDE;
-use crate::writing::forms::recorded_kind;
+use crate::writing::forms::recorded_form;
 use embedctl_records::quantize::{Dtype, Ranges};
 use embedctl_records::vectors::RecordedColumn;
-use embedctl_vectors::VectorKind;
+use embedctl_vectors::RowForm;
 
 /// A kind of vectors.
 #[derive(Debug, Clone)]
@@ -16,8 +16,8 @@ pub struct RecordedKind {
     pub columns: Vec<String>,
     /// The type of components.
     pub dtype: Dtype,
-    /// The kind; `None` for maps from terms to weights, which are read back where the terms are known.
-    pub kind: Option<VectorKind>,
+    /// The form, without sizes; `None` for maps from terms to weights, which are read back where the terms are known.
+    pub form: Option<RowForm>,
     /// The width of its vectors, where there is one.
     pub width: Option<usize>,
     /// The ranges that divide the components of each column into steps, as many as there are columns.
@@ -45,7 +45,7 @@ fn kind(made: &Value, columns: &[RecordedColumn]) -> RecordedKind {
         ranges: columns.iter().map(|column| ranges(&column.name)).collect(),
         columns: columns.iter().map(|column| column.name.clone()).collect(),
         dtype: dtype.unwrap_or_default(),
-        kind: recorded_kind(made),
+        form: recorded_form(made),
         width: made["dimensions"]
             .as_u64()
             .and_then(|width| width.try_into().ok()),

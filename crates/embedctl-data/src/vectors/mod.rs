@@ -14,7 +14,7 @@ pub(crate) use rows::{ChosenRows, no_such_vectors, runs};
 use serde_json::Value;
 
 use crate::writing::encoding::{BESIDE, VECTOR_COLUMNS};
-use crate::writing::forms::recorded_kind;
+use crate::writing::forms::recorded_form;
 use arrow::array::RecordBatch;
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::threads::caught;
@@ -109,13 +109,13 @@ fn columns_of_kind(made: &Value) -> impl Iterator<Item = RecordedColumn> {
         let width = widths.as_u64().or_else(|| widths.get(column)?.as_u64());
         width.and_then(|width| width.try_into().ok())
     };
-    let kind = recorded_kind(made);
+    let form = recorded_form(made);
     let names = made[VECTOR_COLUMNS].as_array().into_iter().flatten();
     let names = names.filter_map(Value::as_str).map(str::to_owned);
     names.enumerate().map(move |(column, name)| RecordedColumn {
         name,
         dtype,
-        kind,
+        form: form.clone(),
         width: width(column),
     })
 }

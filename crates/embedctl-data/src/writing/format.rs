@@ -7,7 +7,7 @@ use super::proof::FILE;
 use super::sidecar::{LENGTHS, PROVENANCE, ROWS};
 use embedctl_records::format::{ARROW_MAGIC, ARROW_STREAM_START, InputFormat, PARQUET_MAGIC};
 use embedctl_records::quantize::Dtype;
-use embedctl_vectors::{Forms, VectorKind};
+use embedctl_vectors::{Forms, RowForm};
 
 /// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,8 +95,8 @@ pub struct OutputFacts {
     pub about: &'static str,
     /// The form of its vectors.
     pub shape: VectorShape,
-    /// The kinds of vectors that it holds.
-    pub kinds: &'static [VectorKind],
+    /// Whether it holds numbers of a form.
+    pub holds: fn(&RowForm) -> bool,
     /// Whether it holds sparse vectors as maps from terms to weights, too.
     pub holds_terms: bool,
     /// Whether people can read it on a screen.
@@ -120,7 +120,7 @@ impl OutputFacts {
         starts: &[],
         about: "",
         shape: VectorShape::Fields,
-        kinds: &[VectorKind::Dense],
+        holds: RowForm::is_dense,
         holds_terms: false,
         is_text: false,
         dtypes: &Dtype::ALL,
@@ -140,16 +140,23 @@ impl OutputFacts {
         ..Self::DEFAULT
     };
 
-    /// Whether it holds vectors of this kind.
+    /// Whether it holds numbers of this form.
     #[must_use]
-    pub fn holds(&self, kind: VectorKind) -> bool {
-        self.kinds.contains(&kind)
+    pub fn holds(&self, form: &RowForm) -> bool {
+        (self.holds)(form)
+    }
+
+    /// Whether it holds sparse vectors, and no others.
+    #[must_use]
+    pub fn holds_sparse_alone(&self) -> bool {
+        let mut all = RowForm::of_vectors().into_iter();
+        all.all(|form| self.holds(&form) == form.is_sparse())
     }
 
     /// Whether a row may have vectors of several kinds, in columns or fields of their own.
     #[must_use]
     pub fn holds_several_kinds(&self) -> bool {
-        VectorKind::ALL.into_iter().all(|kind| self.holds(kind))
+        RowForm::of_vectors().iter().all(self.holds)
     }
 
     /// The ending of the file that says how many vectors each row has, where tokens have one each and the format does not
@@ -157,7 +164,7 @@ impl OutputFacts {
     #[must_use]
     pub fn lengths(&self) -> Option<&'static str> {
         let is_matrix = self.shape == VectorShape::Matrix;
-        (is_matrix && self.holds(VectorKind::Multi)).then_some(LENGTHS)
+        (is_matrix && self.holds(&RowForm::Tokens(0))).then_some(LENGTHS)
     }
 }
 
@@ -187,7 +194,7 @@ impl OutputFormat {
                 starts: &[PARQUET_MAGIC],
                 about: "Columns id, kept fields and embedding",
                 shape: VectorShape::Lists,
-                kinds: &VectorKind::ALL,
+                holds: |_| true,
                 holds_terms: true,
                 sidecars: &[],
                 hashes: &[FILE],
@@ -199,7 +206,7 @@ impl OutputFormat {
                 starts: &[ARROW_MAGIC],
                 about: "The same columns as an Arrow IPC file (Feather); a stream if OUT is not a file",
                 shape: VectorShape::Lists,
-                kinds: &VectorKind::ALL,
+                holds: |_| true,
                 holds_terms: true,
                 sidecars: &[],
                 hashes: &[FILE],
@@ -211,7 +218,7 @@ impl OutputFormat {
                 starts: &[ARROW_STREAM_START],
                 about: "The same columns as an Arrow IPC stream",
                 shape: VectorShape::Lists,
-                kinds: &VectorKind::ALL,
+                holds: |_| true,
                 holds_terms: true,
                 hashes: &["stream", SIDECAR_HASH],
                 row_texts: RowTexts::In(InputFormat::Arrow),
@@ -221,7 +228,7 @@ impl OutputFormat {
                 endings: &["npy"],
                 starts: &[b"\x93NUMPY"],
                 about: "A matrix, with the row ids in a file beside it",
-                kinds: &[VectorKind::Dense, VectorKind::Multi],
+                holds: |form| !form.is_sparse(),
                 ..OutputFacts::MATRIX
             },
             Self::Npz => OutputFacts {
@@ -229,7 +236,7 @@ impl OutputFormat {
                 starts: &[b"PK\x03\x04"],
                 about: "A sparse matrix of compressed rows (scipy.sparse.load_npz), with the row ids in a file beside it",
                 dtypes: &[Dtype::F32],
-                kinds: &[VectorKind::Sparse],
+                holds: RowForm::is_sparse,
                 hashes: &["stream", "rows", SIDECAR_HASH],
                 ..OutputFacts::MATRIX
             },
@@ -250,7 +257,7 @@ impl OutputFormat {
                     Compression::Zstd => "The same, compressed with zstd",
                 },
                 is_text: compression == Compression::None,
-                kinds: &VectorKind::ALL,
+                holds: |_| true,
                 holds_terms: true,
                 hashes: &["lines", SIDECAR_HASH],
                 row_texts: RowTexts::In(InputFormat::Jsonl),
@@ -261,7 +268,7 @@ impl OutputFormat {
                 starts: &[b"PGCOPY\n\xff\r\n\0"],
                 about: "Rows for PostgreSQL's COPY ... WITH (FORMAT binary), vectors in pgvector's types",
                 dtypes: &[Dtype::F32, Dtype::F16, Dtype::Binary, Dtype::Ubinary],
-                kinds: &[VectorKind::Dense, VectorKind::Sparse],
+                holds: RowForm::is_one_per_row,
                 hashes: &["stream", SIDECAR_HASH],
                 names_vectors: false,
                 ..OutputFacts::DEFAULT
@@ -335,7 +342,7 @@ impl OutputFormat {
     #[must_use]
     pub fn sidecars_of(self, forms: &Forms) -> Vec<&'static str> {
         let lengths = self.facts().lengths();
-        let lengths = lengths.filter(|_| forms.has(VectorKind::Multi));
+        let lengths = lengths.filter(|_| forms.has(|form| !form.is_one_per_row()));
         self.sidecars().iter().copied().chain(lengths).collect()
     }
 

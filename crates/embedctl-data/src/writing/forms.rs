@@ -10,7 +10,7 @@ use embedctl_common::setting::{
     CALIBRATION, DTYPE, OUTPUT_FORMAT, SPARSE_TOKENS, VECTOR_TYPE, VECTORS,
 };
 use embedctl_records::quantize::Dtype;
-use embedctl_vectors::{Forms, RowForm, VectorKind};
+use embedctl_vectors::{Forms, RowForm, Terms};
 
 /// Key of a provenance that says how sparse vectors stand in an output.
 const SPARSE_FORM: &str = "sparse_form";
@@ -38,16 +38,16 @@ pub(crate) fn describe(form: &RowForm, provenance: &mut Map<String, Value>) {
     provenance.insert(key.to_owned(), value.into());
 }
 
-/// The kind of the vectors that a provenance describes; `None` where they are not read back: maps from tokens to weights,
-/// and sparse vectors of an unknown width.
-pub(crate) fn recorded_kind(provenance: &Value) -> Option<VectorKind> {
+/// The form of the vectors that a provenance describes, without sizes; `None` where they are not read back: maps from tokens
+/// to weights, and sparse vectors of an unknown width.
+pub(crate) fn recorded_form(provenance: &Value) -> Option<RowForm> {
     match provenance[SPARSE_FORM].as_str() {
         Some(BY_INDEX) => provenance["dimensions"]
             .is_u64()
-            .then_some(VectorKind::Sparse),
+            .then(|| RowForm::Sparse(Terms::default())),
         Some(_) => None,
-        None if provenance[VECTOR_FORM] == OF_TOKENS => Some(VectorKind::Multi),
-        None => Some(VectorKind::Dense),
+        None if provenance[VECTOR_FORM] == OF_TOKENS => Some(RowForm::Tokens(0)),
+        None => Some(RowForm::Dense(vec![0])),
     }
 }
 
@@ -66,15 +66,13 @@ impl OutputOptions {
         if !forms.are_several() {
             return options;
         }
-        let (own, sparse, dense) = (form.kind(), VectorKind::Sparse, VectorKind::Dense);
-        if own != Some(sparse) && forms.has(sparse) {
-            options.sparse_tokens = false;
-        }
-        if own == Some(sparse) {
+        if form.is_sparse() {
             options.dtype = None;
             options.calibration = None;
+        } else if forms.has(RowForm::is_sparse) {
+            options.sparse_tokens = false;
         }
-        if own != Some(dense) && forms.has(dense) {
+        if !form.is_dense() && forms.has(RowForm::is_dense) {
             options.vector_type = None;
         }
         options
@@ -112,12 +110,11 @@ impl OutputOptions {
 
     fn check_form(&self, form: &RowForm) -> Result<()> {
         let format = self.resolved_format()?;
-        let kind = form.written_as();
-        if kind == VectorKind::Sparse {
-            return self.check_sparse(format);
+        if form.is_sparse() {
+            return self.check_sparse(form, format);
         }
         let facts = format.facts();
-        if !facts.holds(VectorKind::Dense) {
+        if facts.holds_sparse_alone() {
             return Err(Error::usage(format!(
                 "{format} output holds sparse vectors, but this model's are given in full"
             ))
@@ -129,13 +126,13 @@ impl OutputOptions {
             ))
             .with_remedy("leave it out"));
         }
-        if !facts.holds(kind) {
+        if !facts.holds(form) {
             return Err(Error::usage(format!(
                 "{format} output holds one vector for a row, but this model gives one for each token"
             ))
-            .with_remedy(choose(|it| it.holds(kind))));
+            .with_remedy(choose(|it| it.holds(form))));
         }
-        if kind == VectorKind::Multi && self.vector_type == Some(VectorType::List) {
+        if !form.is_one_per_row() && self.vector_type == Some(VectorType::List) {
             return Err(Error::usage(format!(
                 "{VECTOR_TYPE} list: the vectors of a row's tokens are lists of fixed size in a list"
             ))
@@ -144,13 +141,13 @@ impl OutputOptions {
         Ok(())
     }
 
-    fn check_sparse(&self, format: OutputFormat) -> Result<()> {
+    fn check_sparse(&self, form: &RowForm, format: OutputFormat) -> Result<()> {
         let facts = format.facts();
-        if !facts.holds(VectorKind::Sparse) {
+        if !facts.holds(form) {
             return Err(Error::usage(format!(
                 "{format} output holds vectors in full, but this model's are sparse"
             ))
-            .with_remedy(choose(|it| it.holds(VectorKind::Sparse))));
+            .with_remedy(choose(|it| it.holds(form))));
         }
         if self.sparse_tokens && !facts.holds_terms {
             return Err(Error::usage(format!(

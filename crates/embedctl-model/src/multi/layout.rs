@@ -7,9 +7,10 @@ use serde_json::Value;
 
 use crate::heads;
 use crate::metadata::{self, ModuleEntry};
-use crate::options::{ModelOptions, ModelTask, VectorKind};
+use crate::options::{ModelOptions, ModelTask};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::VECTORS;
+use embedctl_vectors::RowForm;
 
 /// How the files of a model say that it gives a vector for each token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,7 +141,7 @@ impl MultiFiles {
         let entries = metadata::read::<Vec<ModuleEntry>>(&list)?;
         let file = root.join("config_sentence_transformers.json");
         let config = metadata::read::<MultiConfig>(&file)?.unwrap_or_default();
-        let wants = options.wants(VectorKind::Multi);
+        let wants = matches!(options.vectors[..], [RowForm::Tokens(_)]);
         let has_head = wants && heads::head(root, heads::TOKEN_HEAD).is_some();
         let layout = match &entries {
             Some(entries) => match Self::of_modules(entries, &config, wants) {
@@ -166,9 +167,10 @@ impl MultiFiles {
         let Some(layout) = layout else {
             return Ok(None);
         };
-        if let Some(other) = (options.vectors.iter()).find(|kind| **kind != VectorKind::Multi) {
+        if let Some(other) = (options.vectors.iter()).find(|form| form.is_one_per_row()) {
             return Err(Error::usage(format!(
-                "{VECTORS} {other}: the model's files give each token a vector"
+                "{VECTORS} {}: the model's files give each token a vector",
+                other.name()
             ))
             .with_remedy("leave it out"));
         }

@@ -9,7 +9,7 @@ use super::Pooled;
 use crate::heads;
 use crate::metadata;
 use crate::modules::{Modules, SparseModule};
-use crate::options::{ModelOptions, ModelTask, VectorKind};
+use crate::options::{ModelOptions, ModelTask};
 use crate::sentence_config::SentenceConfig;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::VECTORS;
@@ -17,6 +17,7 @@ use embedctl_native::kernels::TermPooling;
 use embedctl_onnx::graph::Graph;
 use embedctl_rows::sparse::SparseKind;
 use embedctl_rows::{OutputChoice, Step};
+use embedctl_vectors::RowForm;
 
 /// The files that decide a model's sparse vectors, read.
 pub(crate) struct SparseFiles<'a> {
@@ -36,16 +37,21 @@ pub(crate) fn refuse_dense(options: &ModelOptions) -> Result<()> {
     options.refuse_dense("vectors in full", "this model's are sparse")
 }
 
+/// Whether sparse vectors alone are asked for.
+fn wants_sparse(options: &ModelOptions) -> bool {
+    matches!(options.vectors[..], [RowForm::Sparse(_)])
+}
+
 /// Whether sparse vectors are asked for and a layer in `root` gives each token its weight.
 pub(crate) fn is_weighed(root: &Path, options: &ModelOptions) -> bool {
-    let is_asked = options.task == ModelTask::Embed && options.wants(VectorKind::Sparse);
+    let is_asked = options.task == ModelTask::Embed && wants_sparse(options);
     is_asked && heads::head(root, heads::SPARSE_HEAD).is_some()
 }
 
 /// Whether sparse vectors are asked for and no layer in `root` gives tokens their weights: without modules that say
 /// otherwise, the logits of a masked language model become the weights of terms.
 pub(crate) fn wants_terms(root: &Path, options: &ModelOptions) -> bool {
-    options.wants(VectorKind::Sparse) && !is_weighed(root, options)
+    wants_sparse(options) && !is_weighed(root, options)
 }
 
 /// The kind of a model's sparse vectors; `None` where its vectors are given in full.
@@ -58,12 +64,13 @@ pub(crate) fn resolve(
     notes: &mut Vec<String>,
 ) -> Result<Option<SparseKind>> {
     let module = files.modules.and_then(|modules| modules.sparse);
-    let wants = options.wants(VectorKind::Sparse);
+    let wants = wants_sparse(options);
     let is_sparse = module.is_some() || files.model_type == Some("SparseEncoder") || wants;
-    let other = (options.vectors.iter()).find(|kind| **kind != VectorKind::Sparse);
+    let other = (options.vectors.iter()).find(|form| !form.is_sparse());
     if let (Some(_), Some(other)) = (module, other) {
         return Err(Error::usage(format!(
-            "{VECTORS} {other}: modules.json makes this model's vectors sparse"
+            "{VECTORS} {}: modules.json makes this model's vectors sparse",
+            other.name()
         ))
         .with_remedy("leave it out"));
     }

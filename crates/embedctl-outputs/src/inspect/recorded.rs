@@ -5,10 +5,9 @@ use serde_json::Value;
 use crate::engine::{EngineOptions, Provider, ProviderChoice, Resolved};
 use crate::error::{Error, Result};
 use crate::identity::{VectorIdentity, VectorSettings};
-use crate::model::{
-    ModelOptions, ModelTask, ScoreTask, TextRole, TextTask, VectorKind, WeightsKind,
-};
+use crate::model::{ModelOptions, ModelTask, ScoreTask, TextRole, TextTask, WeightsKind};
 use embedctl_rows::PoolingMode;
+use embedctl_vectors::RowForm;
 
 /// The name that models give to their prompt for queries.
 pub const QUERY_PROMPT: &str = "query";
@@ -56,8 +55,8 @@ impl RecordedModel {
         let pooling = pooling.iter().flatten().map(parse);
         let precision = identity.precision().filter(|_| native);
         let precision = precision.map(|it| it.parse().map_err(Error::usage));
-        let kinds = identity.settings.kinds()?;
-        let has_dense = kinds.contains(&VectorKind::Dense);
+        let forms = identity.settings.vector_forms()?;
+        let has_dense = forms.iter().any(RowForm::is_dense);
         Ok(Self {
             options: ModelOptions {
                 model: name,
@@ -69,8 +68,8 @@ impl RecordedModel {
                 }),
                 // Dense vectors alone need no word.
                 vectors: match vectors {
-                    None if kinds == [VectorKind::Dense] => Vec::new(),
-                    _ => kinds,
+                    None if matches!(forms[..], [RowForm::Dense(_)]) => Vec::new(),
+                    _ => forms,
                 },
                 text_task: (sparse.as_ref().and_then(|sparse| sparse.role.as_deref()))
                     .or(multi.as_ref().map(|multi| multi.role.as_str()))

@@ -7,7 +7,6 @@ use super::reference_rows::ReferenceRows;
 use crate::engine::Cosine;
 use crate::error::{Error, Place, Result};
 use crate::input::RecordReader;
-use crate::model::VectorKind;
 use crate::record::Window;
 use crate::setting::TEXTS;
 use crate::storage::Readable;
@@ -129,9 +128,8 @@ struct ComparedKind {
 
 impl ComparedKind {
     fn new(form: &RowForm) -> Self {
-        let kind = form.kind();
         Self {
-            name: kind.map_or("scores", VectorKind::name).to_owned(),
+            name: form.name().to_owned(),
             dimensions: form.width(),
             rows: ComparedRows::new(Measure::of(form)),
             farthest: None,

@@ -1,9 +1,7 @@
 //! The vectors of a reference, each kind in the form that it has: sparse vectors are not expanded.
 
 use crate::error::{Error, Place, Result};
-use crate::output::{
-    self, ChosenVectors, Forms, OutputFormat, TemporaryVectors, VectorKind, read_vectors,
-};
+use crate::output::{self, ChosenVectors, Forms, OutputFormat, TemporaryVectors, read_vectors};
 use crate::setting::{DIMENSIONS, VECTORS};
 use crate::storage::Readable;
 use embedctl_vectors::is_finite;
@@ -38,20 +36,19 @@ impl ReferenceRows {
         let has_several_widths = has_several_widths(file, format, &forms)?;
         // A matrix that is not this format's of such vectors has them in full, line by line.
         let has_lines = |form: &RowForm| -> Result<bool> {
-            let kind = form.written_as();
             if !format.is_matrix() {
-                return Ok(kind == VectorKind::Dense && !has_several_widths);
+                return Ok(form.is_dense() && !has_several_widths);
             }
             let facts = format.facts();
             let is_counted = match facts.lengths() {
                 Some(ending) => file.bytes.beside(ending)?.is_some(),
                 None => true,
             };
-            let is_row = kind.is_one_per_row() || is_counted;
-            Ok(kind == VectorKind::Dense || !(facts.holds(kind) && is_row))
+            let is_row = form.is_one_per_row() || is_counted;
+            Ok(form.is_dense() || !(facts.holds(form) && is_row))
         };
         let form = match one {
-            Some(form) if has_lines(&form)? && form.written_as().is_one_per_row() => {
+            Some(form) if has_lines(&form)? && form.is_one_per_row() => {
                 let mut rows = form.no_rows();
                 for_each_in_full(file, form.width(), &mut |vector| rows.push_full(vector))?;
                 Form::Rows(rows.into())
@@ -130,7 +127,7 @@ fn has_several_widths(file: &Readable, format: OutputFormat, wanted: &Forms) -> 
     }
     let made = output::provenance(file, format)?;
     let widths = made.as_ref().map_or_else(Vec::new, output::dense_widths);
-    let dense = (wanted.all().iter()).filter(|form| form.kind() == Some(VectorKind::Dense));
+    let dense = (wanted.all().iter()).filter(|form| matches!(form, RowForm::Dense(_)));
     let other = dense
         .map(RowForm::width)
         .find(|width| !widths.contains(width));

@@ -11,17 +11,18 @@ use super::scene_tests::{JSONL, JobScene, done, whole};
 use super::storage_tests::TestStorage;
 use super::*;
 use crate::input::{RecordReader, Source};
-use crate::output::{RowForm, VectorKind};
+use crate::output::RowForm;
 use crate::progress::Counts;
 use crate::record::{RowVectors, Rows};
 use embedctl_records::marks::WindowStart;
 use embedctl_records::options::InputOptions;
+use embedctl_testing::stride;
 
 #[test]
 fn a_run_survives_the_failure_of_any_one_operation() {
     let expected = whole(16, 6);
     for (late, dead) in [(false, true), (true, true), (false, false)] {
-        for fails in 0.. {
+        for fails in (0..).step_by(stride(3)) {
             let scene = JobScene::new(16, JSONL, 6);
             let faulty = TestStorage::new(LocalFolder::new(scene.out()), fails, late, dead);
             let calls = Arc::clone(&faulty.calls);
@@ -53,7 +54,7 @@ fn a_run_survives_the_failure_of_any_one_operation() {
 fn a_run_killed_between_the_files_of_a_part_is_resumed() {
     let mut several = 0;
     for format in OutputFormat::all() {
-        let kinds = VectorKind::ALL.map(|kind| RowForm::of_kind(kind, 2));
+        let kinds = RowForm::of_vectors().map(|form| form.of_width(2));
         for form in kinds.into_iter().chain([RowForm::Scores(2)]) {
             let holds = OutputOptions {
                 format: Some(format),
@@ -110,7 +111,7 @@ fn a_run_killed_between_the_files_of_a_part_is_resumed() {
 fn a_run_that_goes_on_survives_the_failure_of_any_one_operation() {
     let expected = whole(16, 6);
     for late in [false, true] {
-        for fails in 0.. {
+        for fails in (0..).step_by(stride(3)) {
             let scene = JobScene::new(16, JSONL, 6);
             let plain = || Arc::new(LocalFolder::new(scene.out()));
             assert!(!scene.run(false, plain(), 3).unwrap());
@@ -129,7 +130,7 @@ fn a_run_that_goes_on_survives_the_failure_of_any_one_operation() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(24 / stride(3) as u32))]
 
     #[test]
     fn any_number_of_stops_and_lost_parts_end_in_the_same_output(

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::cancel::CancelToken;
 use crate::input::{RecordReader, Source};
-use crate::output::{Calibration, Forms, RowForm, RunFiles, VectorKind};
+use crate::output::{Calibration, Forms, RowForm, RunFiles};
 use crate::progress::Counts;
 use crate::record::{Reject, RowRef, RowVectors, Rows, SourceNames, Window};
 use crate::rejects;
@@ -107,7 +107,7 @@ impl JobScene {
                 return job.complete();
             };
             let mut done = done(window, &names, &mut counts);
-            done.rows.vectors = self.of_kind(done.rows.vectors);
+            done.rows.vectors = self.of_form(done.rows.vectors);
             result = parts.take(done, &made);
             if result.is_err() {
                 break;
@@ -117,14 +117,16 @@ impl JobScene {
     }
 
     /// The same numbers in the form of the scene's.
-    fn of_kind(&self, vectors: RowVectors) -> RowVectors {
+    fn of_form(&self, vectors: RowVectors) -> RowVectors {
         let mut rows = self.form.no_rows();
         for row in vectors.iter() {
             let values = row.first().values();
-            match self.form.written_as() {
+            match self.form {
                 // Zeros among them.
-                VectorKind::Sparse => rows.push_entries((0..).zip(values.iter().copied())),
-                VectorKind::Dense | VectorKind::Multi => rows.push_values(values),
+                RowForm::Sparse(_) => rows.push_entries((0..).zip(values.iter().copied())),
+                RowForm::Dense(_) | RowForm::Scores(_) | RowForm::Tokens(_) => {
+                    rows.push_values(values)
+                }
             }
         }
         rows.into()

@@ -155,7 +155,7 @@ impl EarlierOutput {
             format,
             identity: VectorIdentity::of_provenance(&made),
             query: made["query"].as_str().map(str::to_owned),
-            has_maps: (output::recorded_kinds(&made).iter()).any(|kind| kind.kind.is_none()),
+            has_maps: (output::recorded_kinds(&made).iter()).any(|kind| kind.form.is_none()),
             made,
             text,
             embedding_field: output.embedding_field.clone(),

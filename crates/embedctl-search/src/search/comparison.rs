@@ -136,14 +136,17 @@ impl Corpus {
         options: &ComparisonOptions,
         cancel: &CancelToken,
     ) -> Result<OutputComparison> {
-        if self.kind != other.kind {
+        if self.form != other.form {
             let remedy = match self.has_several || other.has_several {
                 true => format!("choose the same kind of both with {VECTORS}"),
                 false => "compare outputs with one kind of vectors".to_owned(),
             };
             return Err(Error::usage(format!(
                 "{} has {} vectors, and {} has {} ones: their scores have different meanings",
-                self.name, self.kind, other.name, other.kind
+                self.name,
+                self.form.name(),
+                other.name,
+                other.form.name()
             ))
             .with_remedy(remedy));
         }
@@ -220,7 +223,7 @@ impl Corpus {
                 return Err(Error::usage(format!(
                     "{}: other forms are made of dense vectors in f32 or f16, and its vectors are {} in {}",
                     self.name,
-                    self.kind,
+                    self.form.name(),
                     self.dtype()
                 ))
                 .with_remedy("name an output in f32, or compare two outputs"));

@@ -11,7 +11,6 @@ use super::nearest::{TakeStored, count_from_zero, nearest};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Place, Result};
 use crate::identity::VectorIdentity;
-use crate::model::VectorKind;
 use crate::output::{self, ChosenVectors, Forms, MatrixRows, RowForm, TemporaryVectors};
 use crate::record::{Numbers, RowVector};
 use crate::setting::{DTYPE, VECTORS};
@@ -34,13 +33,13 @@ pub struct Corpus {
     pub warnings: Vec<String>,
     pub(super) made: Value,
     pub(super) identity: VectorIdentity,
-    /// The kind of vectors that is compared, and whether a row has others.
-    pub(super) kind: VectorKind,
+    /// The form of the vectors that are compared, without sizes, and whether a row has others.
+    pub(super) form: RowForm,
     pub(super) has_several: bool,
     /// The column; `None` where the provenance names none.
     column: Option<String>,
-    /// The kind of vectors as they are stored.
-    stored: VectorKind,
+    /// The form of these vectors as they are stored, without sizes.
+    stored: RowForm,
     /// Whether its sparse vectors are maps from terms to weights, and the terms once they are known.
     has_maps: bool,
     terms: Option<Terms>,
@@ -51,11 +50,11 @@ pub struct Corpus {
 }
 
 impl Corpus {
-    /// Opens a file, a folder of parts, or an address. `kinds` are the kinds of vectors that are asked for.
+    /// Opens a file, a folder of parts, or an address. `asked` are the forms of vectors that are asked for.
     ///
     /// # Errors
     /// If it has no provenance or no row, or does not have vectors of one such kind.
-    pub fn open(path: &Path, storage: Option<&Storage>, kinds: &[VectorKind]) -> Result<Self> {
+    pub fn open(path: &Path, storage: Option<&Storage>, asked: &[RowForm]) -> Result<Self> {
         let location = Location::of(path)?;
         let name = location.to_string();
         let without = || {
@@ -81,11 +80,11 @@ impl Corpus {
             }
         }
         let identity = VectorIdentity::of_provenance(&made);
-        let (kind, number, count) = chosen(&name, &identity, kinds)?;
+        let (form, number, count) = chosen(&name, &identity, asked)?;
         let recorded = output::recorded_kinds(&made).into_iter().nth(number);
         let recorded = recorded.ok_or_else(without)?;
-        let has_maps = recorded.kind.is_none();
-        let stored = recorded.kind.unwrap_or(kind);
+        let has_maps = recorded.form.is_none();
+        let stored = recorded.form.clone().unwrap_or_else(|| form.clone());
         let dimensions = match number {
             0 => identity
                 .settings
@@ -108,7 +107,7 @@ impl Corpus {
             files,
             warnings,
             made,
-            kind,
+            form,
             has_several: count > 1,
             column: recorded.columns.into_iter().next(),
             stored,
@@ -251,7 +250,7 @@ impl Corpus {
 
     /// Whether a row has one vector in full.
     pub(super) fn is_dense(&self) -> bool {
-        self.stored == VectorKind::Dense
+        self.stored.is_dense()
     }
 
     /// Bytes of a row's vector as it is stored: of sparse ones an index of four bytes beside each value.
@@ -340,7 +339,7 @@ impl Corpus {
     fn chosen(&self, file: &CorpusFile) -> Result<Option<ChosenVectors>> {
         match (&self.column, self.dimensions, &self.decoder) {
             (Some(column), Some(width), Decoder::Floats) if self.is_dense() => {
-                let forms = Forms::of_column(column, VectorKind::Dense, width);
+                let forms = Forms::of_column(column, RowForm::Dense(vec![width]));
                 ChosenVectors::in_place(&file.file, file.format, &forms)
             }
             _ => Ok(None),
@@ -372,7 +371,7 @@ impl Corpus {
                     RowVector::of_vector(from_zero(dtype, stored, &mut room)),
                 );
             }
-            let none = || RowForm::of_kind(self.stored, stored.len()).no_rows();
+            let none = || self.stored.of_width(stored.len()).no_rows();
             let rows = rows.get_or_insert_with(none);
             rows.clear();
             rows.push_full(from_zero(dtype, stored, &mut room));
@@ -389,7 +388,7 @@ impl Corpus {
             ))
         })?;
         let column = self.column.as_deref().unwrap_or_default();
-        let forms = Forms::of_column(column, self.stored, terms.count).with_terms(terms);
+        let forms = Forms::of_column(column, self.stored.of_width(terms.count)).with_terms(terms);
         let mut temporary = TemporaryVectors::default();
         let mut chosen = ChosenVectors::open(&file.file, file.format, &forms, &mut temporary)?;
         let (mut start, mut taken) = (0, Ok(()));
@@ -449,7 +448,7 @@ impl Corpus {
         check(file, width)?;
         let is_signed = matches!(self.dtype, Dtype::Int8 | Dtype::Binary);
         let counted = |stored: &[f32]| from_zero(Dtype::Int8, stored, &mut Vec::new()).to_vec();
-        let forms = Forms::of_column("", self.stored, width);
+        let forms = Forms::of_column("", self.stored.of_width(width));
         let mut temporary = TemporaryVectors::default();
         let mut chosen = ChosenVectors::open(&file.file, file.format, &forms, &mut temporary)?;
         let (mut row, mut taken) = (file.first, Ok(()));
@@ -511,12 +510,12 @@ fn from_zero<'a>(dtype: Dtype, stored: &'a [f32], room: &'a mut Vec<f32>) -> &'a
     room
 }
 
-/// The kind of vectors that is compared, its number among the output's, and how many it has.
+/// The form of the vectors that are compared, its number among the output's, and how many it has.
 fn chosen(
     name: &str,
     identity: &VectorIdentity,
-    asked: &[VectorKind],
-) -> Result<(VectorKind, usize, usize)> {
+    asked: &[RowForm],
+) -> Result<(RowForm, usize, usize)> {
     let settings = &identity.settings;
     if settings.scores.is_some() {
         return Err(
@@ -524,21 +523,20 @@ fn chosen(
                 .with_remedy("name an output of embed"),
         );
     }
-    let kinds = settings.kinds()?;
-    let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+    let all = settings.vector_forms()?;
+    let names: Vec<&str> = all.iter().map(RowForm::name).collect();
     let refuse = |why: String| {
         Error::usage(format!("{name}: {why} ({})", names.join(", ")))
             .with_remedy(format!("choose one of its kinds with {VECTORS}"))
     };
-    let kind = match (asked, &kinds[..]) {
-        ([], [one]) => *one,
-        ([kind], _) => *kind,
+    let form = match (asked, &all[..]) {
+        ([], [one]) | ([one], _) => one,
         ([], _) => {
             return Err(refuse("its rows have vectors of several kinds".to_owned()));
         }
         _ => return Err(refuse(format!("{VECTORS} names several kinds"))),
     };
-    let number = kinds.iter().position(|own| *own == kind);
-    let number = number.ok_or_else(|| refuse(format!("it has no {kind} vectors")))?;
-    Ok((kind, number, names.len()))
+    let number = all.iter().position(|own| own == form);
+    let number = number.ok_or_else(|| refuse(format!("it has no {} vectors", form.name())))?;
+    Ok((form.clone(), number, names.len()))
 }

@@ -5,7 +5,7 @@ use crate::cancel::CancelToken;
 use crate::engine::{EngineOptions, Resolved};
 use crate::error::{Error, Result};
 use crate::inspect::{QUERY_PROMPT, QueryPrompt, RecordedModel, query_task, same_model};
-use crate::model::{ModelOptions, TextRole, TextTask, VectorKind, WeightsKind};
+use crate::model::{ModelOptions, TextRole, TextTask, WeightsKind};
 use crate::record::Numbers;
 use embedctl_engine::Embedder;
 use embedctl_vectors::Terms;
@@ -66,9 +66,9 @@ impl Corpus {
         let options = resolved.model().clone();
         let mut asked = own.model().clone();
         if self.has_several {
-            asked.vectors = vec![self.kind];
+            asked.vectors = vec![self.form.clone()];
         }
-        if self.kind != VectorKind::Dense {
+        if !self.form.is_dense() {
             // What was settled is about the dense vectors beside these.
             asked.pooling = options.pooling;
             asked.normalize = options.normalize;
@@ -84,7 +84,7 @@ impl Corpus {
         };
         if let Some(TextTask::Role(_)) = &asked.text_task {
             // Queries have a length of their own.
-            asked.max_length = match self.kind.is_one_per_row() {
+            asked.max_length = match self.form.is_one_per_row() {
                 true => length_that_was_asked_for(&own)?,
                 false => None,
             };

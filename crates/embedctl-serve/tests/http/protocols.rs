@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::model::{FakeModel, numbers};
 use crate::server::{Server, key_of, request};
 use embedctl_serve::ServerOptions;
-use embedctl_vectors::{RowForm, VectorKind};
+use embedctl_vectors::{RowForm, Terms};
 
 /// The options of a server with this key.
 fn with_key(key: &str) -> ServerOptions {
@@ -316,7 +316,7 @@ fn a_route_without_its_head_says_which_the_model_has() {
 #[test]
 fn sparse_vectors_are_entries_of_index_and_value() {
     let mut model = FakeModel::new(1);
-    model.card.form = RowForm::of_kind(VectorKind::Sparse, 1000);
+    model.card.form = RowForm::Sparse(Terms::new(1000));
     let server = Server::start(model, ServerOptions::default());
     let expected = |text: &str| {
         let entries = (0..).step_by(7).zip(numbers(text));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, Result};
 use embedctl_serve::{CorpusRow, ServedCorpus, ServerOptions};
-use embedctl_vectors::{RowForm, RowVector, VectorKind};
+use embedctl_vectors::{RowForm, RowVector, Terms};
 use serde_json::{Value, json};
 
 use crate::model::{FakeModel, numbers};
@@ -149,7 +149,7 @@ fn the_nearest_rows_come_with_ids_texts_and_scores() {
 #[test]
 fn a_sparse_query_has_all_its_entries() {
     let (mut model, corpus) = model();
-    model.card.form = RowForm::of_kind(VectorKind::Sparse, 30_000);
+    model.card.form = RowForm::Sparse(Terms::new(30_000));
     let server = Server::start(model, ServerOptions::default());
     let answer = server.post("/search", r#"{"query": "one"}"#);
     assert_eq!(answer.status, 200, "{answer:?}");

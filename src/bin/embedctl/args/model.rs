@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueHint};
-use embedctl::model::{
-    ModelName, ModelOptions, Precision, TextRole, TextTask, VectorKind, WeightsKind,
-};
+use embedctl::model::{ModelName, ModelOptions, Precision, TextRole, TextTask, WeightsKind};
+use embedctl::output::RowForm;
 use embedctl::rows::PoolingMode;
 
 use super::values::{NamedValueParser, pool_factor, positive, precision};
@@ -150,10 +149,10 @@ pub struct KindArgs {
         long,
         value_name = "KIND,...",
         value_delimiter = ',',
-        value_parser = NamedValueParser::new(VectorKind::ALL.map(VectorKind::name), str::parse::<VectorKind>),
+        value_parser = NamedValueParser::new(RowForm::of_vectors().map(|form| form.name()), str::parse::<RowForm>),
         hide_possible_values = true
     )]
-    pub vectors: Vec<VectorKind>,
+    pub vectors: Vec<RowForm>,
 
     /// Role of the texts, query or document; or a task of the model's own (embedctl info MODEL lists them)
     ///
@@ -171,9 +170,9 @@ pub struct KindArgs {
 
 impl KindArgs {
     /// The kinds, in the order of columns.
-    pub fn vectors(&self) -> Vec<VectorKind> {
-        let all = VectorKind::ALL.into_iter();
-        all.filter(|kind| self.vectors.contains(kind)).collect()
+    pub fn vectors(&self) -> Vec<RowForm> {
+        let all = RowForm::of_vectors().into_iter();
+        all.filter(|form| self.vectors.contains(form)).collect()
     }
 }
 

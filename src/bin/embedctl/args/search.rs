@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
-use embedctl::model::{TextRole, TextTask, VectorKind};
+use embedctl::model::{TextRole, TextTask};
+use embedctl::output::RowForm;
 
 use super::embed::{RecordArgs, StoreArgs};
 use super::engine::ProviderArgs;
@@ -114,11 +115,11 @@ pub struct StoredKindArgs {
     #[arg(
         long,
         value_name = "KIND",
-        value_parser = NamedValueParser::new(VectorKind::ALL.map(VectorKind::name), str::parse::<VectorKind>),
+        value_parser = NamedValueParser::new(RowForm::of_vectors().map(|form| form.name()), str::parse::<RowForm>),
         hide_possible_values = true,
         help_heading = "Model"
     )]
-    pub vectors: Option<VectorKind>,
+    pub vectors: Option<RowForm>,
 }
 
 /// A format of hits.

@@ -39,7 +39,7 @@ pub fn run(
         messages,
         &cancel,
     )?;
-    let kinds: Vec<_> = args.kind.vectors.into_iter().collect();
+    let kinds: Vec<_> = args.kind.vectors.iter().cloned().collect();
     let open = |path: &Path| Corpus::open(path, storage.as_ref(), &kinds);
     let mut reference = open(&args.reference)?;
     let mut other = args.other.as_deref().map(open).transpose()?;

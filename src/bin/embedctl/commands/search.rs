@@ -76,7 +76,7 @@ pub fn run(
         messages,
         &cancel,
     )?;
-    let kinds: Vec<_> = args.kind.vectors.into_iter().collect();
+    let kinds: Vec<_> = args.kind.vectors.iter().cloned().collect();
     let mut corpus = Corpus::open(&args.out, storage.as_ref(), &kinds)?;
     if corpus.lacks_terms() {
         let (given, engine) = asked_model(args, messages);

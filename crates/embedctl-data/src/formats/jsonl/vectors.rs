@@ -51,7 +51,7 @@ pub(super) fn batches(
     let fields = forms.columns().map(|(form, name, _)| {
         let column = match SparseColumn::of(form) {
             Some(sparse) => sparse.data_type(),
-            None if form.written_as().is_one_per_row() => list(DataType::Float32),
+            None if form.is_one_per_row() => list(DataType::Float32),
             None => list(list(DataType::Float32)),
         };
         Field::new(name, column, true)

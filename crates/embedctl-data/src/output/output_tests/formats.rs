@@ -11,7 +11,7 @@ use crate::output::proof::{Proof, prove};
 use crate::output::tests::support::*;
 use crate::output::{
     ChosenVectors, Compression, Destination, Finish, Forms, OutputFormat, OutputOptions, RowForm,
-    RunFiles, RunOutput, TemporaryVectors, VectorKind, create, provenance as provenance_of,
+    RunFiles, RunOutput, TemporaryVectors, Terms, create, provenance as provenance_of,
     read_vectors,
 };
 use arrow::array::{Array, RecordBatch, RecordBatchOptions};
@@ -68,13 +68,13 @@ fn every_format_is_complete_and_reads_back_what_it_wrote() {
         let path = at(&folder, &format!("out.{format}"));
         // Without a calibration.
         let dtype = facts.dtypes.iter().find(|dtype| !dtype.needs_ranges());
-        let is_sparse = !facts.holds(VectorKind::Dense);
+        let is_sparse = facts.holds_sparse_alone();
         let options = OutputOptions {
             dtype: dtype.copied(),
             ..options(&path)
         };
         let forms = match is_sparse {
-            true => RowForm::of_kind(VectorKind::Sparse, 8).into(),
+            true => RowForm::Sparse(Terms::new(8)).into(),
             false => Forms::dense(&[8]),
         };
         let mut writer = create(
@@ -126,14 +126,15 @@ fn every_format_is_complete_and_reads_back_what_it_wrote() {
 #[test]
 fn sparse_vectors_are_read_back_in_full() {
     let folder = tempfile::tempdir().unwrap();
-    let all = OutputFormat::all().filter(|format| format.facts().holds(VectorKind::Sparse));
+    let all = OutputFormat::all()
+        .filter(|format| format.facts().holds(&RowForm::Sparse(Terms::default())));
     for format in all {
         let path = at(&folder, &format!("out.{format}"));
         let output = RunOutput {
             nullable: !format.is_matrix(),
             ..options(&path).into()
         };
-        let forms = RowForm::of_kind(VectorKind::Sparse, 8).into();
+        let forms = RowForm::Sparse(Terms::new(8)).into();
         let mut writer = create(&output, &forms, names(), &id_schema(), &RunFiles::new()).unwrap();
         let missing = NullBuffer::from(vec![true, false, true]);
         writer
@@ -218,7 +219,7 @@ fn rows_without_columns_of_records_are_written_in_every_format() {
     let nothing = Arc::new(Schema::empty());
     let mut written = 0;
     for format in OutputFormat::all() {
-        let kinds = VectorKind::ALL.map(|kind| RowForm::of_kind(kind, 8));
+        let kinds = RowForm::of_vectors().map(|form| form.of_width(8));
         for form in kinds.into_iter().chain([RowForm::Scores(8)]) {
             let path = at(&folder, &format!("out.{format}"));
             let dtypes = format.facts().dtypes;
@@ -232,10 +233,10 @@ fn rows_without_columns_of_records_are_written_in_every_format() {
             }
             let mut multi = Numbers::of_vectors(8);
             (0..3).for_each(|row| multi.push_values(&vector(row, 16)));
-            let vectors = match form.written_as() {
-                VectorKind::Dense => id_rows(0, 3, 8).vectors,
-                VectorKind::Sparse => sparse_rows(0, 3, 8).vectors,
-                VectorKind::Multi => multi.into(),
+            let vectors = match form {
+                RowForm::Dense(_) | RowForm::Scores(_) => id_rows(0, 3, 8).vectors,
+                RowForm::Sparse(_) => sparse_rows(0, 3, 8).vectors,
+                RowForm::Tokens(_) => multi.into(),
             };
             let rows_of = RecordBatchOptions::new().with_row_count(Some(3));
             let columns =
@@ -269,7 +270,7 @@ fn rows_without_columns_of_records_are_written_in_every_format() {
                 Ok(())
             })
             .unwrap();
-            let is_multi = forms.has(VectorKind::Multi);
+            let is_multi = forms.has(|form| !form.is_one_per_row());
             let expected = if is_multi { 6 } else { 3 };
             assert_eq!(found, expected, "{format} {form:?}");
             if format == JSONL {
@@ -277,9 +278,9 @@ fn rows_without_columns_of_records_are_written_in_every_format() {
                     let keys = line.as_object().unwrap().keys().cloned();
                     keys.collect::<Vec<_>>()
                 });
-                let name = match form.kind() {
-                    None => "scores",
-                    Some(_) => "embedding",
+                let name = match form {
+                    RowForm::Scores(_) => "scores",
+                    _ => "embedding",
                 };
                 assert!(keys.eq(vec![[name]; 3]), "{form:?}");
             }
@@ -472,8 +473,7 @@ fn names_that_are_taken_are_refused_before_any_work() {
 #[test]
 fn columns_of_every_kind_and_width_take_their_names() {
     let several = |widths: &[usize]| {
-        let beside = [VectorKind::Sparse, VectorKind::Multi];
-        let beside = beside.map(|kind| RowForm::of_kind(kind, 4));
+        let beside = [RowForm::Sparse(Terms::new(4)), RowForm::Tokens(4)];
         let dense = RowForm::Dense(widths.to_vec());
         Forms::new([vec![dense], beside.to_vec()].concat()).unwrap()
     };

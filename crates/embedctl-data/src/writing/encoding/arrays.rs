@@ -19,7 +19,7 @@ use embedctl_vectors::Numbers;
 impl VectorEncoding {
     /// Whether a row has any number of vectors.
     pub fn has_lengths(&self) -> bool {
-        !self.written_as().is_one_per_row()
+        !self.form().is_one_per_row()
     }
 
     /// How many lists are around a component in a column: none around one number, and none that is told of sparse vectors.

@@ -3,7 +3,7 @@
 use super::{VectorColumn, VectorEncoding};
 use crate::writing::options::{OutputOptions, RunOutput, VectorType};
 use embedctl_common::error::{Error, Result};
-use embedctl_vectors::{Forms, RowForm, VectorKind};
+use embedctl_vectors::{Forms, RowForm};
 
 impl VectorEncoding {
     /// How numbers of these forms are written to an output.
@@ -45,7 +45,7 @@ impl VectorEncoding {
         Ok(Self {
             columns: columns.collect::<Result<_>>()?,
             dtype,
-            list: match form.written_as().is_one_per_row() {
+            list: match form.is_one_per_row() {
                 true => options.resolved_vector_type(nullable),
                 false => VectorType::Fixed,
             },
@@ -53,11 +53,6 @@ impl VectorEncoding {
             nullable,
             beside: Vec::new(),
         })
-    }
-
-    /// The kind of vectors that are written like these numbers.
-    pub fn written_as(&self) -> VectorKind {
-        self.form.written_as()
     }
 
     /// Bytes of a row's vectors; of sparse ones a usual number.
