@@ -15,6 +15,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use support::npy::Matrix;
+use embedctl_testing::stride;
 
 const REAL: &str = "fixtures/models/all-MiniLM-L6-v2";
 
@@ -242,7 +243,9 @@ fn check_cases(engine: &Engine) {
         cases.len(),
         engine.provider
     );
-    for case in cases {
+    // In CI all, and elsewhere all on the engine inside.
+    let stride = if engine.provider == "native" { 1 } else { stride(3) };
+    for case in cases.into_iter().step_by(stride) {
         let expected = Matrix::read(&case.folder.join("expected.npy"));
         let failure = match embed(
             &case.folder.join("model"),

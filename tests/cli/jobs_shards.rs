@@ -12,6 +12,7 @@ use crate::jobs::{code, joined, json};
 use crate::sandbox::Sandbox;
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::ipc::writer::{FileWriter, StreamWriter};
+use embedctl_testing::stride;
 
 #[test]
 fn shards_agree_without_speaking() {
@@ -304,7 +305,8 @@ fn shards_that_have_read_different_inputs_make_no_output() {
             .iter()
             .flat_map(|order| INPUTS.iter().map(move |input| (order, input))),
     ) {
-        for (number, edit) in edits.iter().enumerate() {
+        let cases = edits.iter().enumerate();
+        for (number, edit) in cases.skip(case % stride(3)).step_by(stride(3)) {
             let sandbox = Sandbox::new();
             let before = 1 + (case + number) % 2;
             input.put(&sandbox, &texts, 1_000_000_000);
@@ -377,8 +379,9 @@ fn shards_that_have_read_different_inputs_make_no_output() {
             }
         }
     }
+    let most = 9 / stride(3);
     assert!(
-        complete >= 9 && early >= 9 && late >= 1,
+        complete >= most && early >= most && late >= 1,
         "{complete} {early} {late}"
     );
 }

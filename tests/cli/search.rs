@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::jobs::code;
 use crate::sandbox::{Run, SMALL_MODEL, Sandbox, copy_folder, in_repository};
+use embedctl_testing::stride;
 
 /// How far a score may be from the exact one: rows and queries are float32.
 const NEAR: f64 = 2e-5;
@@ -158,6 +159,7 @@ fn every_type_in_every_format_gives_the_exact_answer() {
         ("fbin", &["f32"]),
         ("i8bin", &["int8", "binary"]),
     ];
+    let mut tried = 0;
     for dtype in all {
         let calibration = match dtype {
             "int8" | "uint8" => "--calibration plain.jsonl",
@@ -180,7 +182,8 @@ fn every_type_in_every_format_gives_the_exact_answer() {
             .map(|row| cosine(&query, &row))
             .collect();
         for (ending, dtypes) in formats {
-            if !dtypes.contains(&dtype) {
+            tried += usize::from(dtypes.contains(&dtype));
+            if !dtypes.contains(&dtype) || tried % stride(3) != 0 {
                 continue;
             }
             let out = format!("out-{dtype}.{ending}");
@@ -276,17 +279,19 @@ fn pieces_of_a_large_matrix_are_one_answer() {
 #[test]
 fn ids_of_every_type_name_rows() {
     let sandbox = Sandbox::new();
-    for ids in [
+    let ids = [
         ["7", "8", "9"],
         ["\"7\"", "\"8\"", "\"9\""],
         ["7", "8", "null"],
-    ] {
+    ];
+    for (number, ids) in ids.into_iter().enumerate() {
         let lines = ids.iter().zip(["a cat", "a rug", "interest"]);
         let lines: String = lines
             .map(|(id, text)| format!("{{\"id\":{id},\"text\":\"{text}\"}}\n"))
             .collect();
         sandbox.write("in.jsonl", lines);
-        for ending in ["parquet", "arrow", "arrows", "jsonl", "jsonl.gz", "npy"] {
+        let endings = ["parquet", "arrow", "arrows", "jsonl", "jsonl.gz", "npy"].into_iter();
+        for ending in endings.skip(number % stride(3)).step_by(stride(3)) {
             for keep in ["", "--keep text"] {
                 let out = format!("out.{ending}");
                 code(

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::program;
 use crate::support::cases::stderr;
+use embedctl_testing::stride;
 
 /// Texts of the earlier output, one of them twice; the last two records have none.
 const OLD: [&str; 5] = ["a cat sat on a mat", "It rains.", "", "x", "It rains."];
@@ -112,13 +113,13 @@ impl Scene {
 
 #[test]
 fn vectors_of_every_kind_are_copied_bit_by_bit() {
-    for (model, options, matrix) in KINDS {
+    for (number, (model, options, matrix)) in KINDS.into_iter().enumerate() {
         let scene = Scene::new();
         let plain = scene.place.join("plain.jsonl");
         let output = embed(model, &scene.new, &plain, options);
         assert!(output.status.success(), "{}", stderr(&output));
         let plain = lines(&plain);
-        for name in [
+        let names = [
             "old.parquet",
             "old.arrow",
             "old.arrows",
@@ -126,10 +127,9 @@ fn vectors_of_every_kind_are_copied_bit_by_bit() {
             "old.jsonl.gz",
             "old.jsonl.zst",
             "parts/",
-        ]
-        .into_iter()
-        .chain(matrix)
-        {
+        ];
+        let names = names.into_iter().chain(matrix);
+        for name in names.skip(number % stride(3)).step_by(stride(3)) {
             let earlier = scene.place.join(name);
             let more: &[&str] = match name {
                 "parts/" => &["-f", "parquet", "--part-rows", "2"],

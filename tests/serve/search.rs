@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::sandbox::{REAL_MODEL, Sandbox, in_repository};
 use crate::server::Server;
+use embedctl_testing::stride;
 
 const QUERY: &str = "laughing every day";
 
@@ -48,7 +49,7 @@ fn a_server_like_an_output_finds_the_rows_of_a_search() {
     let sandbox = Sandbox::new();
     write_texts(&sandbox);
     let heads = "fixtures/heads/bert/model";
-    for (model, output, options, serve) in [
+    let cases = [
         (REAL_MODEL, "out.parquet", "--keep text", ""),
         (REAL_MODEL, "out.npy", "--keep text --dtype f16", ""),
         (REAL_MODEL, "out.jsonl", "--dimensions 64,256", ""),
@@ -62,7 +63,8 @@ fn a_server_like_an_output_finds_the_rows_of_a_search() {
             "--vectors dense,sparse --keep text",
             "--vectors sparse",
         ),
-    ] {
+    ];
+    for (model, output, options, serve) in cases.into_iter().step_by(stride(3)) {
         let case = format!("{model} {output} {options}");
         let run = sandbox.run(&format!(
             "embed texts.jsonl -o {output} --force -p native -m {} {options}",

@@ -1,8 +1,8 @@
 //! Servers of object stores, each in a process of its own that ends with the test's.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use embedctl::cancel::CancelToken;
@@ -18,10 +18,32 @@ pub struct Server {
     /// Settings by which it is reached, as the environment has them.
     pub settings: Vec<(&'static str, String)>,
     python: Option<PathBuf>,
+    boto: Mutex<Option<Boto>>,
     is_azure: bool,
     _stdin: ChildStdin,
     _child: Child,
 }
+
+/// A Python with boto3's clients, which are costly to begin: it runs one script after another, and ends when its standard
+/// input does.
+struct Boto {
+    scripts: ChildStdin,
+    answers: Lines<BufReader<ChildStdout>>,
+}
+
+/// A script in a line of JSON; the answer has what it prints, and the error that it ends with.
+const BOTO: &str = "
+import boto3, contextlib, io, json, sys, traceback
+kept = {'boto3': boto3, 's3': boto3.client('s3'), 'iam': boto3.client('iam')}
+for line in sys.stdin:
+    printed, error = io.StringIO(), None
+    try:
+        with contextlib.redirect_stdout(printed):
+            exec(json.loads(line), dict(kept))
+    except BaseException:
+        error = traceback.format_exc()
+    print(json.dumps([printed.getvalue(), error]), flush=True)
+";
 
 /// A server for all tests: the first that asks starts it, and each is told where there is none.
 type Shared = Mutex<Option<&'static Server>>;
@@ -162,6 +184,7 @@ impl Server {
             url: format!("http://127.0.0.1:{port}"),
             settings: Vec::new(),
             python: None,
+            boto: Mutex::new(None),
             is_azure: false,
             _stdin: child.stdin.take().unwrap(),
             _child: child,
@@ -180,19 +203,32 @@ impl Server {
 
     /// Runs a script with boto3's client `s3`, and returns what it prints.
     pub fn boto(&self, script: &str) -> String {
-        let before = "import boto3, sys\ns3 = boto3.client('s3')\niam = boto3.client('iam')\n";
-        let output = Command::new(self.python.as_ref().unwrap())
-            .args(["-c", &format!("{before}{script}")])
+        let mut boto = self.boto.lock().unwrap_or_else(PoisonError::into_inner);
+        let boto = boto.get_or_insert_with(|| self.start_boto());
+        let line = serde_json::Value::from(script).to_string();
+        writeln!(boto.scripts, "{line}").unwrap();
+        let answer = boto.answers.next().expect("an answer of boto3").unwrap();
+        let (printed, error): (String, Option<String>) = serde_json::from_str(&answer).unwrap();
+        assert_eq!(error, None, "{}", error.as_deref().unwrap_or_default());
+        printed.trim().to_owned()
+    }
+
+    fn start_boto(&self) -> Boto {
+        let mut child = Command::new(self.python.as_ref().unwrap())
+            .args(["-c", BOTO])
             .env("AWS_DEFAULT_REGION", "us-east-1")
             .env("AWS_ENDPOINT_URL", &self.url)
             .env("AWS_ACCESS_KEY_ID", "testkey")
             .env("AWS_SECRET_ACCESS_KEY", "5ecretkey5")
             .envs(self.settings.iter().map(|(name, value)| (*name, value)))
-            .output()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{said}");
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        Boto {
+            scripts: child.stdin.take().unwrap(),
+            answers: BufReader::new(child.stdout.take().unwrap()).lines(),
+        }
     }
 
     /// A bucket of that name; of Azure a container.

@@ -11,6 +11,7 @@ use super::prepared::PreparedCache;
 use super::tests::{CASES, case, run_all};
 use embedctl_checkpoint::architecture::Architecture;
 use embedctl_common::atomic;
+use embedctl_testing::stride;
 
 const REDUCED: [Arithmetic; 3] = [Arithmetic::Int8, Arithmetic::Int16, Arithmetic::Bf16];
 
@@ -46,7 +47,7 @@ fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
 
 #[test]
 fn every_architecture_gives_the_same_bits_from_the_cache() {
-    let mut cases = 0;
+    let (mut cases, mut tried) = (0, 0);
     for entry in fs::read_dir(CASES).unwrap() {
         let folder = entry.unwrap().path();
         if !folder.join("rows.json").exists() {
@@ -58,6 +59,10 @@ fn every_architecture_gives_the_same_bits_from_the_cache() {
         let prepared = PreparedCache::new(cache.path().join("made/here"));
         for isa in Isa::all() {
             for arithmetic in REDUCED {
+                tried += 1;
+                if tried % stride(5) != 0 {
+                    continue;
+                }
                 let plain = super::tests::open(&folder, isa, arithmetic).unwrap();
                 let expected = bits(run_all(&plain, &case));
                 for is_kept in [false, true] {

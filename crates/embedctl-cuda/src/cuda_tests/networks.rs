@@ -3,6 +3,7 @@
 use embedctl_checkpoint::architecture::Architecture;
 use embedctl_native::kernels::TermPooling;
 use embedctl_native::{Encoder as NativeEncoder, PlainNetwork, kernels::Arithmetic};
+use embedctl_testing::stride;
 
 use super::emulator::Emulator;
 use super::fixtures::{Fixture, Joined, Row, apart, exact, fixture, fixtures};
@@ -96,7 +97,7 @@ fn every_architecture_gives_the_states_of_transformers() {
     let fixtures = fixtures
         .filter(|it| !["gpt-neo-types", "gpt2-types", "gptj-types"].contains(&it.name.as_str()))
         .filter(|it| !has_no_kernels(it));
-    for (number, fixture) in fixtures.enumerate() {
+    for (number, fixture) in fixtures.enumerate().step_by(stride(5)) {
         let fixture = &fixture;
         // A token near the border of two experts may take the other one in 16 bits.
         let chooses = fixture.name.contains("mo") && fixture.name.contains("moe")
@@ -203,7 +204,7 @@ fn long_rows_take_the_kernel_of_tiles_and_give_the_native_engines_states() {
         return;
     };
     // Two heads of 16 channels, padding included: 512 tokens fit into shared memory.
-    for name in ["llama", "mistral-window"] {
+    for name in ["llama", "mistral-window"].into_iter().step_by(stride(2)) {
         let fixture = Fixture {
             rows: vec![row(530, 2), row(30, 3)],
             ..fixture(name)

@@ -10,6 +10,7 @@ use super::memory_tests::Memory;
 use super::scene_tests::{JSONL, JobScene, whole};
 use super::storage_tests::{CallOrder, TestStorage};
 use super::*;
+use embedctl_testing::stride;
 
 /// A storage without locks, that every run opens for itself.
 enum Place {
@@ -82,7 +83,15 @@ fn each_place(test: impl Fn(&JobScene, &dyn Fn() -> Place, [usize; 2])) {
             let _ = fs::remove_dir_all(scene.out());
             Place::Folder(scene.out())
         };
-        test(&scene, &place, if is_store { [2, 5] } else { [7, 11] });
+        test(
+            &scene,
+            &place,
+            if is_store {
+                [2, 5 * stride(3)]
+            } else {
+                [7, 11 * stride(3)]
+            },
+        );
     }
 }
 
@@ -119,7 +128,7 @@ fn two_runs_on_one_output_lose_nothing() {
 fn a_run_beside_one_that_is_killed_loses_nothing() {
     let expected = whole(10, 3);
     each_place(|scene, place, steps| {
-        for fails in (0..).step_by(steps[0] - 1) {
+        for fails in (0..).step_by((steps[0] - 1) * stride(3)) {
             let place = place();
             let faulty = |storage: Arc<dyn SharedFolder>| {
                 let faulty = TestStorage::over(storage, fails, fails % 2 == 0, true);
