@@ -13,9 +13,9 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use embedctl_testing::stride;
 use serde_json::Value;
 use support::npy::Matrix;
-use embedctl_testing::stride;
 
 const REAL: &str = "fixtures/models/all-MiniLM-L6-v2";
 
@@ -244,7 +244,11 @@ fn check_cases(engine: &Engine) {
         engine.provider
     );
     // In CI all, and elsewhere all on the engine inside.
-    let stride = if engine.provider == "native" { 1 } else { stride(3) };
+    let stride = if engine.provider == "native" {
+        1
+    } else {
+        stride(3)
+    };
     for case in cases.into_iter().step_by(stride) {
         let expected = Matrix::read(&case.folder.join("expected.npy"));
         let failure = match embed(

@@ -15,6 +15,7 @@ use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Float32Type, Schema};
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
+use embedctl_testing::stride;
 
 const TEXTS: [&str; 6] = [
     "a cat sits on a mat",
@@ -353,12 +354,13 @@ fn the_most_memory_is_little_more_than_the_weights_in_their_precision() {
     };
     let program = run("int8");
     let all = &[("fp32", 4), ("int16", 2), ("int8", 1)][..];
-    for (hidden, inner, layers, precisions) in [
+    let sizes = [
         (768, 3072, 3, all),
         (1024, 4096, 2, all),
         // Both halves of the layer together would be too much.
         (4096, 4096, 1, &[("int8", 1)]),
-    ] {
+    ];
+    for (hidden, inner, layers, precisions) in sizes.into_iter().step_by(stride(2)) {
         let weights = wide(&sandbox, hidden, inner, layers, false);
         let half = 4 * (4 * hidden * hidden).max(2 * hidden * inner);
         for &(precision, bytes) in precisions {

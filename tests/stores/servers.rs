@@ -29,6 +29,7 @@ pub struct Server {
 struct Boto {
     scripts: ChildStdin,
     answers: Lines<BufReader<ChildStdout>>,
+    _child: Child,
 }
 
 /// A script in a line of JSON; the answer has what it prints, and the error that it ends with.
@@ -228,6 +229,7 @@ impl Server {
         Boto {
             scripts: child.stdin.take().unwrap(),
             answers: BufReader::new(child.stdout.take().unwrap()).lines(),
+            _child: child,
         }
     }
 

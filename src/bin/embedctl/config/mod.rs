@@ -75,6 +75,9 @@ impl Config {
             line: CommandLine { words, defaults },
             taken: Vec::new(),
         };
+        if self.files.is_empty() {
+            return Ok(completed); // a command line takes milliseconds to build
+        }
         let typed = lenient(&completed.line.words);
         let Some((name, of_command)) = typed.as_ref().and_then(ArgMatches::subcommand) else {
             return Ok(completed);
