@@ -125,7 +125,7 @@ impl JobScene {
                 // Zeros among them.
                 RowForm::Sparse(_) => rows.push_entries((0..).zip(values.iter().copied())),
                 RowForm::Dense(_) | RowForm::Scores(_) | RowForm::Tokens(_) => {
-                    rows.push_values(values)
+                    rows.push_values(values);
                 }
             }
         }
