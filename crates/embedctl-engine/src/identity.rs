@@ -14,9 +14,7 @@ mod compare;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use embedctl_model::{
-    Adapter, Model, ModelOptions, ModelProvenance, ModelTask, TextTask, WeightsKind,
-};
+use embedctl_model::{Adapter, Model, ModelProvenance, ModelTask, TextTask, WeightsKind};
 use embedctl_rows::{Dimensions, ModelConfig, OutputChoice};
 
 pub use self::compare::{Difference, Fields, Weight, differences, flatten, is_within, listed};
@@ -322,33 +320,15 @@ impl VectorSettings {
     /// The settings of `model`, with the kind of weights once it is known.
     #[must_use]
     pub fn new(model: &Model, weights: Option<WeightsKind>) -> Self {
-        // An option that is added to a model is placed here: it becomes a setting, or it acts on something that is part
-        // of the identity already.
-        let ModelOptions {
-            task: scored,
-            model: _, // these four choose files, whose hashes are compared
-            model_file: _,
-            kind: _,
-            cache_dir: _,
-            precision: _, // chooses a file, or is part of the computation
-            pooling: _,   // these are resolved in the configuration
-            max_length: _,
-            prompt: _,
-            prompt_name: _,
-            dimensions: _,
-            vectors: _, // the kinds of the configuration
-            text_task,
-            max_active_dims: _,
-            pool_factor,
-            late,
-            normalize,
-        } = &model.options;
+        // Most options choose files, whose hashes are compared, or are resolved in the configuration. A test asks of each
+        // whether it decides vectors (`identity_tests.rs`).
+        let options = &model.options;
         let config = &model.config;
         let ModelConfig {
-            scores: _,     // see `scored`
+            scores: _,     // as the options say
             sparse: _,     // see there
             multi: _,      // see there
-            beside: _,     // see `vectors`
+            beside: _,     // see `vectors` below
             max_length: _, // see `limit`
             output,
             pooling,
@@ -371,13 +351,13 @@ impl VectorSettings {
             prompts: _,
             dropped_id: _,
             most_characters: _, // follows from the limit
-            late: _,            // as the option says
+            late: _,            // the same
         } = config;
         let modes = match output {
             OutputChoice::Tokens(_) => pooling.as_slice(),
             OutputChoice::Sentence(_) => &[],
         };
-        let is_cut_raw = *normalize == Some(false) && !cut.is_empty();
+        let is_cut_raw = options.normalize == Some(false) && !cut.is_empty();
         Self {
             model_file: weights.map(|weights| model.weights_name(weights)),
             pooling: Some(modes.iter().map(|mode| mode.name().to_owned()).collect()),
@@ -387,13 +367,16 @@ impl VectorSettings {
             prompt: Some(prompt.clone()),
             max_length: config.limit(),
             dimensions: Some(config.vectors()),
-            late_chunking: late.then_some(true),
+            late_chunking: options.late.then_some(true),
             task: match model.adapter() {
                 Some(Adapter::Task(task)) => Some(task.clone()),
                 Some(Adapter::LowRank(_)) | None => {
                     // The others have a field for it.
                     let is_dense = config.any_sparse().is_none() && config.any_multi().is_none();
-                    let route = text_task.as_ref().filter(|_| model.has_routes && is_dense);
+                    let route = options
+                        .text_task
+                        .as_ref()
+                        .filter(|_| model.has_routes && is_dense);
                     route.map(|task| task.name().to_owned())
                 }
             },
@@ -406,12 +389,16 @@ impl VectorSettings {
                         .collect(),
                 ),
             },
-            sparse: SparseSettings::of(config, text_task.as_ref()),
+            sparse: SparseSettings::of(config, options.text_task.as_ref()),
             multi: config.any_multi().map(|_| MultiSettings {
-                role: text_task.as_ref().map_or("", |task| task.name()).to_owned(),
-                pool_factor: *pool_factor,
+                role: options
+                    .text_task
+                    .as_ref()
+                    .map_or("", |task| task.name())
+                    .to_owned(),
+                pool_factor: options.pool_factor,
             }),
-            scores: match scored {
+            scores: match &options.task {
                 ModelTask::Embed => None,
                 ModelTask::Score(asked) => Some(ScoreSettings {
                     pairs: asked.pairs,

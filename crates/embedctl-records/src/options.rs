@@ -1,5 +1,7 @@
 //! How to read.
 
+use serde_json::{Value, json};
+
 use crate::csv_options::CsvOptions;
 use crate::fields::{IdType, Keep, LineIds};
 use crate::format::InputFormat;
@@ -22,6 +24,9 @@ pub const WINDOW_BYTES: usize = 16 << 20;
 
 /// The field of ids, and the output's column of them, unless a kept field is called so.
 pub const ID: &str = "id";
+
+/// Stands beside the ids of a run's fingerprint where those of JSON decide their type. Before they did, nothing stood there.
+const TYPED: &str = "typed";
 
 /// The name that stands for all fields.
 pub const ALL: &str = "*";
@@ -154,6 +159,59 @@ impl InputOptions {
     #[must_use]
     pub fn infers_ids(&self) -> bool {
         self.id_field.is_some() && self.id_type == IdType::Kept && self.line_ids == LineIds::Typed
+    }
+
+    /// The options that decide rows or columns, each by its key in the fingerprint of a run.
+    #[must_use]
+    pub fn deciding(&self) -> Vec<(&'static str, Value)> {
+        // An option that is added decides here whether it changes rows or columns.
+        let Self {
+            format,
+            csv:
+                CsvOptions {
+                    delimiter,
+                    quote,
+                    escape,
+                    null,
+                },
+            text_field,
+            id_field,
+            id_type,
+            line_ids: _, // see `id`
+            keep,
+            max_record_bytes,
+            window_rows: _,
+            window_bytes,
+            text_template,
+            source_columns: _, // with the output's, whose sidecar has them in place of columns
+            limit,
+            sample,
+            seed,
+            batches: _,
+        } = self;
+        let mut all = vec![("input_format", json!(format!("{format:?}")))];
+        let mut given = |key, value: Option<Value>| all.extend(value.map(|value| (key, value)));
+        given("csv_delimiter", delimiter.map(|it| json!(it.to_string())));
+        given("csv_quote", quote.map(|it| json!(it.to_string())));
+        given("csv_escape", escape.map(|it| json!(it.to_string())));
+        given("csv_null", null.as_ref().map(|it| json!(it)));
+        given("text", Some(json!(text_field)));
+        let template = text_template.as_ref();
+        given("text_template", template.map(|it| json!(it.to_string())));
+        given("limit", limit.map(|it| json!(it)));
+        given("sample", sample.map(|it| json!(it)));
+        given("seed", sample.map(|_| json!(seed)));
+        let ids = match self.infers_ids() {
+            true => json!([id_field, id_type.to_string(), TYPED]),
+            false => json!([id_field, id_type.to_string()]),
+        };
+        let keep: Vec<String> = keep.iter().map(ToString::to_string).collect();
+        all.extend([
+            (ID, ids),
+            ("keep", json!(keep)),
+            ("reading", json!([max_record_bytes, window_bytes])),
+        ]);
+        all
     }
 
     /// Whether all fields are kept.

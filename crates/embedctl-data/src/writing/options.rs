@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use serde_json::{Value, json};
+
 use super::calibration::Calibration;
 use crate::writing::format::endings;
 pub use crate::writing::format::{Compression, OutputFormat};
@@ -87,6 +89,33 @@ impl RunOutput {
     /// As [`OutputOptions::resolved_format`].
     pub fn format(&self) -> Result<OutputFormat> {
         self.options.resolved_format()
+    }
+
+    /// The options that decide rows or columns, each by its key in the fingerprint of a run.
+    ///
+    /// # Errors
+    /// As [`RunOutput::format`].
+    pub fn deciding(&self) -> Result<Vec<(&'static str, Value)>> {
+        // An option that is added decides here whether it changes rows or columns; one that changes values is a part of the
+        // identity, too.
+        let OutputOptions {
+            destination: _,
+            format: _,
+            force: _,
+            dtype: _, // these two are in the identity
+            calibration: _,
+            vector_type,
+            embedding_field,
+            sparse_tokens,
+        } = &self.options;
+        let mut all = vec![
+            ("format", json!(self.format()?.name())),
+            ("vector_type", json!(format!("{vector_type:?}"))),
+            ("embedding_field", json!(embedding_field)),
+            ("nullable", json!(self.nullable)),
+        ];
+        all.extend(sparse_tokens.then(|| ("sparse_tokens", json!(true))));
+        Ok(all)
     }
 }
 
