@@ -243,7 +243,7 @@ fn check_cases(engine: &Engine) {
         cases.len(),
         engine.provider
     );
-    // In CI all, and elsewhere all on the engine inside.
+    // The engine inside runs every case; other engines do so in CI, and a third of the cases elsewhere.
     let stride = if engine.provider == "native" {
         1
     } else {
