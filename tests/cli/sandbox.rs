@@ -6,6 +6,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::LazyLock;
 
 use regex::Regex;
 use tempfile::TempDir;
@@ -19,6 +20,28 @@ pub const SMALL_MODEL: &str = "fixtures/parity/bert-mean-legacy/model";
 pub fn in_repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
+
+/// What differs between machines and runs, and what stands in its place.
+static FILTERS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
+    let patterns = [
+        (r"[0-9a-f]{16}-[0-9a-f]{8}-(\w+)", "[MODEL]-[MACHINE]-$1"),
+        (r"\d+(\.\d+)? s\b|\d+ min \d+ s", "[TIME]"),
+        (r"[\d,]+ (rows|tokens)/s", "[RATE] $1/s"),
+        (
+            r"(read|tokenize|infer|pool|write|waited|padding) \d+\.\d %",
+            "$1 [SHARE]",
+        ),
+        (r#"(limited by |"limit":")\w+"#, "$1[STAGE]"),
+        (r"(rten|onnxruntime) \d+\.\d+\.\d+\S*", "$1 [VERSION]"),
+        (r#""version":"[\d.]+""#, r#""version":"[VERSION]""#),
+        (r#"_(seconds|per_second)":[\d.e-]+"#, r#"_$1":[NUMBER]"#),
+        (r#""time":"\d{4}-\d\d-\d\dT[\d:.]+Z""#, r#""time":"[TIME]""#),
+    ];
+    // Once: they take longer to read than a small run.
+    let filters = patterns.into_iter();
+    let filters = filters.map(|(pattern, with)| (Regex::new(pattern).unwrap(), with));
+    filters.collect()
+});
 
 /// The working directory of a run.
 pub struct Sandbox {
@@ -138,23 +161,8 @@ impl Sandbox {
                 concat!("embedctl ", env!("CARGO_PKG_VERSION")),
                 "embedctl [VERSION]",
             );
-        let patterns = [
-            (r"[0-9a-f]{16}-[0-9a-f]{8}-(\w+)", "[MODEL]-[MACHINE]-$1"),
-            (r"\d+(\.\d+)? s\b|\d+ min \d+ s", "[TIME]"),
-            (r"[\d,]+ (rows|tokens)/s", "[RATE] $1/s"),
-            (
-                r"(read|tokenize|infer|pool|write|waited|padding) \d+\.\d %",
-                "$1 [SHARE]",
-            ),
-            (r#"(limited by |"limit":")\w+"#, "$1[STAGE]"),
-            (r"(rten|onnxruntime) \d+\.\d+\.\d+\S*", "$1 [VERSION]"),
-            (r#""version":"[\d.]+""#, r#""version":"[VERSION]""#),
-            (r#"_(seconds|per_second)":[\d.e-]+"#, r#"_$1":[NUMBER]"#),
-            (r#""time":"\d{4}-\d\d-\d\dT[\d:.]+Z""#, r#""time":"[TIME]""#),
-        ];
-        patterns.into_iter().fold(text, |text, (pattern, with)| {
-            let pattern = Regex::new(pattern).unwrap();
-            pattern.replace_all(&text, with).into_owned()
+        FILTERS.iter().fold(text, |text, (pattern, with)| {
+            pattern.replace_all(&text, *with).into_owned()
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
 use embedctl::Result;
@@ -13,6 +13,7 @@ use embedctl::hub::{
 };
 use embedctl::model::FileChoice;
 use embedctl::secrets::Secrets;
+use regex::Regex;
 use serde_json::Value;
 
 use crate::hub::{Files, Hub, SIGNATURE, git_blob, sha256};
@@ -24,6 +25,9 @@ pub const MODEL: &str = "org/small";
 pub const ONNX: &str = "onnx/model.onnx";
 /// A token; no message may show it.
 pub const TOKEN: &str = "hf_5ecret7oken";
+
+/// What the system calls an error by; systems differ.
+static ERROR_NUMBER: LazyLock<Regex> = LazyLock::new(|| Regex::new(r" \(os error \d+\)").unwrap());
 
 /// The files of a folder under `fixtures/parity`.
 pub fn fixture(name: &str) -> Files {
@@ -94,10 +98,9 @@ impl World {
             assert!(!said.iter().any(|text| text.contains(secret)), "{run}");
         }
         let [hub, storage] = self.hub.hosts();
-        let number = regex::Regex::new(r" \(os error \d+\)").unwrap();
         let filter = |text: &str| {
             let text = text.replace(&hub, "[HUB]").replace(&storage, "[STORAGE]");
-            number.replace_all(&text, "").into_owned()
+            ERROR_NUMBER.replace_all(&text, "").into_owned()
         };
         Run {
             code: run.code,

@@ -1,8 +1,5 @@
 //! The elements of weights as files store them. All that runs for each of them is here.
 
-use half::f16;
-use half::slice::HalfFloatSliceExt;
-
 /// How a tensor's elements are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Element {
@@ -147,7 +144,7 @@ pub fn widen(element: Element, data: &[u8], out: &mut [f32]) {
     }
     match element {
         Element::F32 => fill(data, out, f32::from_le_bytes),
-        Element::F16 => widen_halves(data, out),
+        Element::F16 => fill(data, out, widened_half),
         Element::Bf16 => fill(data, out, |word| {
             f32::from_bits(u32::from(u16::from_le_bytes(word)) << 16)
         }),
@@ -158,18 +155,22 @@ pub fn widen(element: Element, data: &[u8], out: &mut [f32]) {
     }
 }
 
-/// Half precision to single, some at a time: there are instructions for slices, which lie anywhere here.
-fn widen_halves(data: &[u8], out: &mut [f32]) {
-    let mut halves = [f16::ZERO; 64];
-    for (data, out) in data
-        .chunks(2 * halves.len())
-        .zip(out.chunks_mut(halves.len()))
-    {
-        for (half, word) in halves.iter_mut().zip(data.as_chunks().0) {
-            *half = f16::from_le_bytes(*word);
-        }
-        halves[..out.len()].convert_to_f32_slice(out);
-    }
+/// Half precision to single: the exponent is moved to the bias of 127. In whole numbers but for subnormal ones, and without
+/// branches, so that compilers compute several at once; `half` calls two functions for each eight.
+fn widened_half(word: [u8; 2]) -> f32 {
+    const EXPONENT: u32 = 0x7c00 << 13;
+    const SUBNORMAL: u32 = 113 << 23; // 2^-14, where subnormal numbers begin
+    let word = u32::from(u16::from_le_bytes(word));
+    let bits = (word & 0x7fff) << 13;
+    let normal = bits + ((127 - 15) << 23);
+    let not_finite = bits | (0xff << 23);
+    let subnormal = f32::from_bits(bits + SUBNORMAL) - f32::from_bits(SUBNORMAL);
+    let magnitude = match bits & EXPONENT {
+        EXPONENT => not_finite,
+        0 => subnormal.to_bits(),
+        _ => normal,
+    };
+    f32::from_bits(magnitude | ((word & 0x8000) << 16))
 }
 
 /// Whether no element is NaN or infinite: those whose exponent has all bits set.
@@ -210,16 +211,18 @@ fn words<const N: usize, T>(data: &[u8], read: impl Fn([u8; N]) -> T) -> impl It
 
 #[cfg(test)]
 mod tests {
+    use half::f16;
+
     use super::*;
 
     #[test]
     fn half_precision_is_widened_exactly() {
         let data: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
-        // Rows of every length up to more than one slice, wherever they begin.
+        // Rows of every length up to more than any processor computes at once, wherever they begin.
         for len in 1..150 {
             let mut ours = vec![0.0; len];
             for (row, bytes) in data.chunks_exact(2 * len).enumerate() {
-                widen_halves(bytes, &mut ours);
+                widen(Element::F16, bytes, &mut ours);
                 for (i, ours) in ours.iter().enumerate() {
                     let bits = (row * len + i) as u16;
                     let theirs = f16::from_bits(bits).to_f32();

@@ -128,7 +128,6 @@ mod platform {
     use std::sync::atomic::{AtomicPtr, Ordering};
 
     use super::time_of_crash;
-    use crate::memory;
     use crate::printer::NO_TIME;
     use embedctl_common::threads::is_decoding;
 
@@ -239,7 +238,7 @@ mod platform {
         unsafe {
             let words = WORDS.load(Ordering::Acquire).as_ref();
             let lines = words.and_then(|words| {
-                if signal == libc::SIGABRT && memory::ran_out() {
+                if signal == libc::SIGABRT && embedctl_allocator::ran_out() {
                     return Some(&words.without_memory);
                 }
                 words.crashed.get(index)

@@ -15,8 +15,6 @@ mod crash;
 mod exit;
 mod failure;
 mod interrupt;
-#[cfg(unix)]
-mod memory;
 mod numbers;
 mod printer;
 mod secrets;

@@ -1,15 +1,18 @@
-//! Detects a lack of memory: Rust ends such a process by SIGABRT, like a fault, and the message should tell the two
-//! apart.
+//! The program's allocator: the system's, which remembers that memory was lacking. Rust ends such a process by SIGABRT, like
+//! a fault, and the message should tell the two apart.
 //!
 //! A failed allocation ends the process, unless the thread continues with less memory: the native engine retries
 //! with half a batch. So each thread remembers the size of its last failed allocation until one of similar size
 //! succeeds.
+//!
+//! A crate of its own, since tokenization allocates for each token, and the program itself is built without optimisation in
+//! a clone. A program that calls [`ran_out`] has this allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 /// The system's allocator, which remembers failed allocations.
-pub struct RecordingAllocator;
+struct RecordingAllocator;
 
 #[global_allocator]
 static ALLOCATOR: RecordingAllocator = RecordingAllocator;
@@ -20,7 +23,9 @@ thread_local! {
     static IN_VAIN: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Whether an allocation of this thread failed.
+/// Whether an allocation of this thread failed, and none of similar size succeeded since. May be called in a signal
+/// handler.
+#[must_use]
 pub fn ran_out() -> bool {
     IN_VAIN.get() > 0
 }
@@ -60,6 +65,7 @@ unsafe impl GlobalAlloc for RecordingAllocator {
 
 #[cfg(test)]
 mod tests {
+    use std::hint::black_box;
     use std::ptr::{dangling_mut, null_mut};
 
     use super::*;
@@ -67,7 +73,11 @@ mod tests {
     #[test]
     fn a_thread_that_goes_on_has_not_run_out() {
         let mut all: Vec<u8> = Vec::new();
-        assert!(all.try_reserve_exact(isize::MAX as usize).is_err());
+        assert!(
+            black_box(&mut all)
+                .try_reserve_exact(isize::MAX as usize)
+                .is_err()
+        );
         assert!(ran_out());
         let elsewhere = std::thread::spawn(ran_out).join().unwrap();
         assert!(ran_out() && !elsewhere, "a thread's memory is its own");
