@@ -360,7 +360,7 @@ fn the_most_memory_is_little_more_than_the_weights_in_their_precision() {
         // Both halves of the layer together would be too much.
         (4096, 4096, 1, &[("int8", 1)]),
     ];
-    for (hidden, inner, layers, precisions) in sizes.into_iter().step_by(stride(2)) {
+    for (hidden, inner, layers, precisions) in sizes.into_iter().step_by(stride(3)) {
         let weights = wide(&sandbox, hidden, inner, layers, false);
         let half = 4 * (4 * hidden * hidden).max(2 * hidden * inner);
         for &(precision, bytes) in precisions {
@@ -463,7 +463,8 @@ fn a_dry_run_says_how_much_memory_the_model_takes() {
     };
     let program = run("int8");
     let weights = wide(&sandbox, 1024, 4096, 2, false);
-    for (precision, mut bytes) in [("fp32", 4), ("int16", 2), ("int8", 1)] {
+    let precisions = [("fp32", 4), ("int16", 2), ("int8", 1)].into_iter();
+    for (precision, mut bytes) in precisions.step_by(stride(2)) {
         let line = line(precision);
         let output = sandbox.command(line.split_whitespace()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -194,9 +194,9 @@ fn no_output_shows_a_secret() {
         assert_none(line, &written(&sandbox, &mut command, &[]));
     };
     // Most of a run is its wait before it tries again.
-    let (lines, at_once) = (&lines, 32);
+    let (lines, at_once) = (&lines, 48);
     thread::scope(|scope| {
-        for first in (0..at_once).step_by(stride(3)) {
+        for first in (0..at_once).step_by(stride(6)) {
             // Those that wait follow one another.
             let some = lines.iter().skip(first).step_by(at_once);
             scope.spawn(|| some.for_each(|line| shows_none(line)));

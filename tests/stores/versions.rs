@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use embedctl::cancel::CancelToken;
 use embedctl::storage::{Address, StoredObject};
+use embedctl_testing::stride;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
@@ -90,6 +91,15 @@ fn cut(mut reply: Reply, after: usize) -> Reply {
     reply
 }
 
+/// Tests all cases at once: most of each is a pause before another try.
+fn at_once<T: Send>(cases: impl Iterator<Item = T>, test: impl Fn(T) + Sync) {
+    std::thread::scope(|scope| {
+        for case in cases {
+            scope.spawn(|| test(case));
+        }
+    });
+}
+
 fn look(server: &Server) -> StoredObject {
     let url = format!("http://{}/k.bin", server.host());
     storage([], &CancelToken::new())
@@ -161,8 +171,10 @@ fn an_object_without_changes_is_read_in_any_order_over_cut_connections() {
 #[test]
 fn two_versions_of_an_object_are_never_mixed_whatever_the_server_tells() {
     let versions_of = versions();
-    for validators in ALL {
-        for first_for in 0..4 {
+    at_once(
+        ALL.into_iter()
+            .flat_map(|it| (0..4).map(move |first_for| (it, first_for))),
+        |(validators, first_for)| {
             let spoil = |count, _: &Request, reply| match count {
                 0 => cut(reply, 2 << 20),
                 _ => reply,
@@ -187,8 +199,8 @@ fn two_versions_of_an_object_are_never_mixed_whatever_the_server_tells() {
             if validators.tell() {
                 whole(in_halves);
             }
-        }
-    }
+        },
+    );
 }
 
 const ROWS: usize = 300;
@@ -270,11 +282,16 @@ fn a_run_embeds_rows_of_one_version() {
         ("in.jsonl", jsonl),
         ("in.jsonl.gz", gz),
     ];
-    for (name, content) in formats {
+    for (number, (name, content)) in formats.into_iter().enumerate() {
         let versions = ["old", "new"].map(content);
         assert_eq!(versions[0].len(), versions[1].len(), "{name}");
-        for validators in ALL {
-            for first_for in [1, 3] {
+        let cases = ALL
+            .into_iter()
+            .flat_map(|it| [1, 3].map(|first_for| (it, first_for)));
+        let stride = stride(3);
+        at_once(
+            cases.skip(number % stride).step_by(stride),
+            |(validators, first_for)| {
                 let server = server(
                     validators,
                     versions.clone(),
@@ -295,8 +312,8 @@ fn a_run_embeds_rows_of_one_version() {
                         assert_eq!(sandbox.files(), Vec::<String>::new(), "{case}");
                     }
                 }
-            }
-        }
+            },
+        );
     }
 }
 

@@ -223,7 +223,7 @@ fn integers_on_tiles_give_the_states_of_vectors_bit_by_bit() {
 #[test]
 fn threads_that_share_many_tokens_change_no_bit() {
     let mut long = 0;
-    for case in cases() {
+    for case in cases().into_iter().step_by(stride(3)) {
         let mut copies = Vec::new();
         while copies
             .iter()
@@ -265,7 +265,7 @@ fn threads_that_share_many_tokens_change_no_bit() {
             long += 1;
         }
     }
-    assert!(long > 40, "{long} networks ran a long row");
+    assert!(long > 40 / stride(3), "{long} networks ran a long row");
 }
 
 #[test]
