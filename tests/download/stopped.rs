@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use embedctl_testing::stride;
+
 use crate::hub::{At, Fault, Host, sha256};
 use crate::support::wait_for;
 use crate::world::{MODEL, ONNX, World, names, small_model};
@@ -203,7 +205,7 @@ fn killed_downloads_always_end_in_a_verified_model() {
     let mut random = Random(20_260_728);
     let sizes = small_model();
     let (mut kills, mut caches) = (0, 0);
-    while kills < 40 {
+    while kills < 40 / stride(3) {
         let world = World::new();
         caches += 1;
         for _ in 0..3 {

@@ -234,7 +234,7 @@ fn the_hint_to_go_on_shows_no_secret_and_says_so() {
 fn what_stands_in_the_environment_and_in_files_is_not_shown() {
     let server = echo(ROWS);
     let host = server.host();
-    for (variable, value) in [
+    let variables = [
         ("HF_ENDPOINT", format!("http://me:5ecret@{host}")),
         ("HF_ENDPOINT", format!("http://{host}/?token=5ecret")),
         ("HF_ENDPOINT", "me:5ecret@nowhere".to_owned()),
@@ -248,8 +248,9 @@ fn what_stands_in_the_environment_and_in_files_is_not_shown() {
             format!("http://me:5ecret@{host}/?sig=5ecret"),
         ),
         ("HF_TOKEN", "hf_5ecret".to_owned()),
-    ] {
-        for line in [
+    ];
+    for (number, (variable, value)) in variables.into_iter().enumerate() {
+        let lines = [
             "download org/name",
             "embed a.txt -o out.jsonl -m org/name -v",
             "info org/name --log-format json",
@@ -258,7 +259,8 @@ fn what_stands_in_the_environment_and_in_files_is_not_shown() {
             "info",
             "config --all",
             "config --json",
-        ] {
+        ];
+        for line in lines.iter().skip(number % stride(3)).step_by(stride(3)) {
             let sandbox = Sandbox::new();
             sandbox.write("a.txt", "one\n");
             let mut command = sandbox.command(line.split_whitespace());
