@@ -144,7 +144,7 @@ pub fn widen(element: Element, data: &[u8], out: &mut [f32]) {
     }
     match element {
         Element::F32 => fill(data, out, f32::from_le_bytes),
-        Element::F16 => fill(data, out, widened_half),
+        Element::F16 => widen_halves(data, out),
         Element::Bf16 => fill(data, out, |word| {
             f32::from_bits(u32::from(u16::from_le_bytes(word)) << 16)
         }),
@@ -155,8 +155,42 @@ pub fn widen(element: Element, data: &[u8], out: &mut [f32]) {
     }
 }
 
-/// Half precision to single: the exponent is moved to the bias of 127. In whole numbers but for subnormal ones, and without
-/// branches, so that compilers compute several at once; `half` calls two functions for each eight.
+/// Half precision to single, eight at a time where the processor has an instruction for it. `half` has the same, behind calls
+/// for each eight.
+fn widen_halves(data: &[u8], out: &mut [f32]) {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("f16c") {
+        // SAFETY: the processor has the instructions.
+        return unsafe { widen_eights(data, out) };
+    }
+    widen_one_by_one(data, out);
+}
+
+fn widen_one_by_one(data: &[u8], out: &mut [f32]) {
+    for (slot, word) in out.iter_mut().zip(data.as_chunks().0) {
+        *slot = widened_half(*word);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "f16c")]
+fn widen_eights(data: &[u8], out: &mut [f32]) {
+    use std::arch::x86_64::{_mm_loadu_si128, _mm256_cvtph_ps, _mm256_storeu_ps};
+    let count = out.len().min(data.len() / 2);
+    let (eights, rest) = out[..count].as_chunks_mut::<8>();
+    let (words, last) = data[..2 * count].as_chunks::<16>();
+    for (slots, words) in eights.iter_mut().zip(words) {
+        // SAFETY: sixteen bytes are read, and eight numbers written, wherever they lie.
+        unsafe {
+            let halves = _mm_loadu_si128(words.as_ptr().cast());
+            _mm256_storeu_ps(slots.as_mut_ptr(), _mm256_cvtph_ps(halves));
+        }
+    }
+    widen_one_by_one(last, rest);
+}
+
+/// One number of half precision: its exponent is moved to the bias of 127, subnormal numbers by a subtraction. Without branches,
+/// so that compilers compute several at once.
 fn widened_half(word: [u8; 2]) -> f32 {
     const EXPONENT: u32 = 0x7c00 << 13;
     const SUBNORMAL: u32 = 113 << 23; // 2^-14, where subnormal numbers begin
@@ -218,11 +252,13 @@ mod tests {
     #[test]
     fn half_precision_is_widened_exactly() {
         let data: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
+        type Way = fn(&[u8], &mut [f32]);
+        let ways: [Way; 2] = [widen_halves, widen_one_by_one];
         // Rows of every length up to more than any processor computes at once, wherever they begin.
-        for len in 1..150 {
+        for (widen, len) in (1..150).flat_map(|len| ways.map(|way| (way, len))) {
             let mut ours = vec![0.0; len];
             for (row, bytes) in data.chunks_exact(2 * len).enumerate() {
-                widen(Element::F16, bytes, &mut ours);
+                widen(bytes, &mut ours);
                 for (i, ours) in ours.iter().enumerate() {
                     let bits = (row * len + i) as u16;
                     let theirs = f16::from_bits(bits).to_f32();
