@@ -4,15 +4,9 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Stdio};
-use std::sync::{Arc, Mutex};
 
-use embedctl::cancel::CancelToken;
-use embedctl::error::ErrorKind;
-use embedctl::storage::Address;
-
-use crate::hub::http::{self, Reply, Step};
 use crate::runs::World;
-use crate::servers::{Server, every_store, moto, storage};
+use crate::servers::{Server, every_store, moto};
 use crate::support::wait_for;
 
 pub fn signal(child: &Child, signal: i32) {
@@ -51,45 +45,6 @@ fn an_interrupt_aborts_the_upload() {
         assert_eq!(code, Some(130), "{said}");
         assert_eq!(store.contents(bucket), (vec![], 0), "{said}");
     }
-}
-
-/// The store has begun the upload when the run is interrupted, and its answer is still on its way.
-#[test]
-fn an_upload_that_is_being_begun_is_aborted() {
-    let cancel = CancelToken::new();
-    let aborted = Arc::new(Mutex::new(Vec::new()));
-    let (stop, seen) = (cancel.clone(), Arc::clone(&aborted));
-    let small = http::Server::start(None, move |request| match request.method.as_str() {
-        "POST" => {
-            let begun = "<InitiateMultipartUploadResult><Bucket>bucket</Bucket><Key>k</Key><UploadId>one</UploadId>\
-                         </InitiateMultipartUploadResult>";
-            let mut reply = Reply::new(200).body(begun);
-            let stop = stop.clone();
-            let interrupt = Step::Call(Arc::new(move || stop.cancel()));
-            reply.steps.push((10, interrupt));
-            reply
-        }
-        "DELETE" => {
-            seen.lock().unwrap().push(request.query.clone());
-            Reply::new(204)
-        }
-        _ => Reply::new(404),
-    });
-    let endpoint = format!("http://{}", small.host());
-    let settings = [
-        ("aws_endpoint", endpoint.as_str()),
-        ("aws_allow_http", "true"),
-        ("aws_region", "us-east-1"),
-        ("aws_access_key_id", "key"),
-        ("aws_secret_access_key", "secret"),
-    ];
-    let address = Address::parse("s3://bucket/k").unwrap();
-    let error = storage(settings, &cancel).create(&address, true).err();
-    assert_eq!(
-        error.map(|error| error.kind()),
-        Some(ErrorKind::Interrupted)
-    );
-    assert_eq!(*aborted.lock().unwrap(), ["uploadId=one"]);
 }
 
 /// A run into parts that is interrupted with a row in hand, which it publishes.

@@ -196,36 +196,6 @@ impl Stores {
         }
     }
 
-    /// Waits for an operation that begins something on `address`. A run that is cancelled meanwhile still learns what was begun,
-    /// within a short time, and takes it back by `undo`.
-    ///
-    /// # Errors
-    /// As [`wait`](Self::wait).
-    pub(super) fn begin<T: Send + 'static, U: Future<Output = ()> + Send + 'static>(
-        &self,
-        address: &Address,
-        doing: Operation,
-        operation: impl Future<Output = object_store::Result<T>> + Send + 'static,
-        undo: impl FnOnce(T) -> U,
-    ) -> Result<T> {
-        let (done, result) = bounded(1);
-        self.0.handle.spawn(async move {
-            let _ = done.send(watched(operation).await);
-        });
-        let begun = select! {
-            recv(result) -> begun => begun.ok(),
-            recv(self.0.cancel.channel()) -> _ => result.recv_timeout(LAST_PATIENCE).ok(),
-        };
-        if self.0.cancel.is_cancelled() {
-            if let Some(Ok(begun)) = begun {
-                self.clean_up(undo(begun));
-            }
-            return Err(Error::interrupted());
-        }
-        let begun = begun.ok_or_else(|| Error::internal("an object store's request was lost"))?;
-        begun.map_err(|failure| self.explain(address, doing, failure))
-    }
-
     /// Waits before another attempt, each time twice as long.
     ///
     /// # Errors

@@ -51,9 +51,7 @@ impl Stores {
         }
         let (store, path) = (location.store.clone(), location.path.clone());
         let begun = async move { store.put_multipart(&path).await };
-        let upload = self.begin(address, Operation::Write, begun, |mut upload| async move {
-            let _ = upload.abort().await;
-        })?;
+        let upload = self.wait(address, Operation::Write, begun)?;
         let writer = Upload {
             storage: self.clone(),
             address: address.clone(),
