@@ -37,7 +37,7 @@ pub use engine::availability::info;
 pub use identity::provenance;
 pub use inspect::reference;
 
-use embedctl_common::{atomic, hash, named, threads, word_list};
+use embedctl_common::{atomic, hash, named, threads};
 
 /// ```
 /// use embedctl::Embedder;

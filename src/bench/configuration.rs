@@ -10,7 +10,6 @@ use crate::model::ModelOptions;
 use crate::provider::{OptionValue, ProviderOption};
 use crate::runtime::process::NO_TF32;
 use crate::runtime::{RuntimeOptions, wants_no_tf32};
-use crate::word_list::words;
 
 /// A configuration to measure. Missing settings have their defaults.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -173,7 +172,7 @@ impl Configuration {
         const NAMES: &str = "provider model model-file precision device provider-option threads
             batch-tokens batch-size window max-length";
         let mut parts = Vec::new();
-        for name in words(NAMES) {
+        for name in NAMES.split_ascii_whitespace() {
             let own = self.setting(name);
             let differs = all.iter().any(|other| other.setting(name) != own);
             if !differs && name != "provider" {

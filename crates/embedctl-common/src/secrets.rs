@@ -14,8 +14,6 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD_NO_PAD;
 use percent_encoding::percent_decode_str;
 
-use crate::word_list::words;
-
 use typed::SecretKind;
 pub use typed::{Typed, is_secret_key, shown_address};
 
@@ -52,12 +50,16 @@ impl Secrets {
                 continue;
             };
             let name = name.to_ascii_uppercase();
-            let mut endings = words(ENDINGS);
+            let mut endings = ENDINGS.split_ascii_whitespace();
             if endings.any(|ending| name.ends_with(ending)) {
                 secrets.add(value.trim(), SHORTEST_UNNAMED);
             }
             let is_address = |word: &str| name.contains(word);
-            if name.starts_with("EMBEDCTL_") || words("URL URI ENDPOINT PROXY").any(is_address) {
+            if name.starts_with("EMBEDCTL_")
+                || "URL URI ENDPOINT PROXY"
+                    .split_ascii_whitespace()
+                    .any(is_address)
+            {
                 secrets.add_typed(Typed::Value(value.trim()));
             }
         }
@@ -136,7 +138,10 @@ impl Secrets {
         for parameter in query.split(['&', ';', '#']) {
             let (name, value) = parameter.split_once('=').unwrap_or(("", parameter));
             let name = name.to_ascii_lowercase();
-            let shortest = match words(secret_names).any(|word| name.contains(word)) {
+            let shortest = match secret_names
+                .split_ascii_whitespace()
+                .any(|word| name.contains(word))
+            {
                 true => SHORTEST,
                 false => SHORTEST_UNNAMED,
             };

@@ -1,15 +1,9 @@
 //! Lists of words in one text, separated by white space, for tables of names.
 
-/// The words of a list.
-#[must_use]
-pub fn words(list: &str) -> std::str::SplitAsciiWhitespace<'_> {
-    list.split_ascii_whitespace()
-}
-
 /// Whether a list holds `word`.
 #[must_use]
 pub fn lists(list: &str, word: &str) -> bool {
-    words(list).any(|one| one == word)
+    list.split_ascii_whitespace().any(|one| one == word)
 }
 
 #[cfg(test)]
@@ -19,7 +13,6 @@ mod tests {
     #[test]
     fn words_are_parted_by_any_blanks_and_none_is_empty() {
         let list = "one  two\n    three\n";
-        assert!(words(list).eq(["one", "two", "three"]));
         assert!(lists(list, "two") && lists(list, "three"));
         assert!(!lists(list, "") && !lists(list, "thre") && !lists(list, "one two"));
     }

@@ -10,7 +10,7 @@ use crate::onnx_file;
 use crate::weights::{self, FileChoice, WeightsPreference};
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::small_file;
-use embedctl_common::word_list::{lists, words};
+use embedctl_common::word_list::lists;
 
 /// Decides prompts and the order of modules; read before the rest is chosen.
 pub(super) const MODULES: &str = "modules.json";
@@ -58,7 +58,8 @@ pub fn is_read(path: &str) -> bool {
         || HEADS.contains(&name)
         || name == ROUTER
         || is_of_transformer(name)
-        || words(".onnx .safetensors .safetensors.index.json .onnx_data .onnx.data")
+        || ".onnx .safetensors .safetensors.index.json .onnx_data .onnx.data"
+            .split_ascii_whitespace()
             .any(|ending| name.ends_with(ending))
 }
 

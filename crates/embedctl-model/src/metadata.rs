@@ -15,7 +15,7 @@ use tokenizers::Tokenizer;
 use super::options::ModelOptions;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::small_file;
-use embedctl_common::word_list::{lists, words};
+use embedctl_common::word_list::lists;
 use embedctl_rows::tokenizer_file;
 
 /// The most bytes of a small file.
@@ -69,7 +69,7 @@ fn checked(path: &Path) -> Result<Option<(Vec<u8>, Value)>> {
         return Err(Error::model(path.display(), pointer));
     }
     let value = small_file::json(text).map_err(|error| unexpected(path, text, &error))?;
-    for key in words(WIDTHS) {
+    for key in WIDTHS.split_ascii_whitespace() {
         if let Some(width) = value.get(key).filter(|width| width.is_number())
             && !width
                 .as_u64()

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::metadata;
 use super::multi::ConfigKey;
 use embedctl_common::error::{Error, Result};
-use embedctl_common::word_list::{lists, words};
+use embedctl_common::word_list::lists;
 
 /// The names under which the reference looks for this file, in its order.
 pub(super) const FILES: &str = "sentence_bert_config.json sentence_roberta_config.json
@@ -90,7 +90,7 @@ const CALL: &str =
 
 /// Reads the first of [`FILES`] in `folder`; the reference ignores an empty one.
 pub(super) fn read(folder: &Path) -> Result<SentenceConfig> {
-    for name in words(FILES) {
+    for name in FILES.split_ascii_whitespace() {
         let file = folder.join(name);
         match metadata::read_object(&file)? {
             Some(values) if !values.is_empty() => {

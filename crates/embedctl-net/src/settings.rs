@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use embedctl_common::secrets::Secrets;
-use embedctl_common::word_list::words;
 
 use super::environment::Environment;
 use super::limits::ResponseLimits;
@@ -45,7 +44,10 @@ impl NetSettings {
     /// them: the message that says so must not show them.
     pub fn add_secrets(environment: &Environment<'_>, secrets: &mut Secrets) {
         let addresses = "http_proxy HTTP_PROXY https_proxy HTTPS_PROXY all_proxy ALL_PROXY";
-        for address in words(addresses).filter_map(|name| environment.text(name)) {
+        for address in addresses
+            .split_ascii_whitespace()
+            .filter_map(|name| environment.text(name))
+        {
             secrets.add_address(&address);
         }
     }

@@ -8,7 +8,6 @@ use super::rotary_bert::RotaryBert;
 use super::{Architecture, KnownType};
 use crate::names;
 use crate::settings::{ConfigSettings, Supported};
-use embedctl_common::word_list::words;
 
 pub(super) const TYPES: &[KnownType] = &[KnownType::new("nomic_bert", &["nomic_bert"], nomic_bert)];
 
@@ -64,10 +63,10 @@ fn spellings(settings: &ConfigSettings) -> Supported<()> {
     for (name, values) in same {
         settings.pinned(name, values)?;
     }
-    for name in words(OFF) {
+    for name in OFF.split_ascii_whitespace() {
         settings.pinned(name, &[json!(false)])?;
     }
-    for name in words(EITHER) {
+    for name in EITHER.split_ascii_whitespace() {
         settings.pinned(name, &[json!(true), json!(false)])?;
     }
     Ok(())

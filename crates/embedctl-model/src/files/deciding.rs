@@ -10,7 +10,6 @@ use embedctl_common::error::{Error, Result};
 use embedctl_common::file_state::{self, FileState, Noted};
 use embedctl_common::hash;
 use embedctl_common::small_file;
-use embedctl_common::word_list::words;
 
 impl Model {
     /// Hashes the files that decide a vector: the weights of `kind`, tokenizer and metadata.
@@ -72,7 +71,11 @@ impl Model {
         .map(|name| self.transformer.join(name))
         .into_iter()
         .chain([self.network().join("config.json")])
-        .chain(words(sentence_config::FILES).map(|name| self.transformer.join(name)));
+        .chain(
+            sentence_config::FILES
+                .split_ascii_whitespace()
+                .map(|name| self.transformer.join(name)),
+        );
         let of_all = [
             "modules.json",
             "config_sentence_transformers.json",

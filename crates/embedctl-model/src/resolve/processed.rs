@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::metadata::{self, TransformerConfig};
 use embedctl_common::error::{Error, Result};
-use embedctl_common::word_list::{lists, words};
+use embedctl_common::word_list::lists;
 
 /// Architectures whose texts the reference hands to a processor of several kinds of input.
 const PROCESSED: &str = "aimv2 align altclip aria audioflamingo3 aya_vision bark blip blip-2 bridgetower bros canary chameleon
@@ -49,7 +49,7 @@ pub(super) fn no_processor(folder: &Path, transformer: &TransformerConfig) -> Re
     }
     let files = "processor_config.json preprocessor_config.json video_preprocessor_config.json
         tokenizer_config.json config.json";
-    for name in words(files) {
+    for name in files.split_ascii_whitespace() {
         let file = folder.join(name);
         let config = metadata::read_object(&file)?;
         if let Some(class) = config

@@ -13,7 +13,7 @@ use tokenizers::AddedToken;
 use super::added::{Added, Special, special, value_of};
 use crate::metadata;
 use embedctl_common::error::{Cause, Error, Result};
-use embedctl_common::word_list::{lists, words};
+use embedctl_common::word_list::lists;
 
 /// Named special tokens, in the order in which the reference keeps them.
 pub(super) const NAMED: &str =
@@ -198,7 +198,7 @@ fn tokens_of_decoder(decoder: &Value) -> Result<BTreeMap<i64, Added>, Cause> {
 
 /// A named token that is added has the flags with which it is added. Of two entries with one text, the later wins.
 fn flag_named(values: &mut Map<String, Value>, added: &BTreeMap<i64, Added>) {
-    for name in words(NAMED) {
+    for name in NAMED.split_ascii_whitespace() {
         let named = values.get(name).and_then(|value| special(value).ok()?);
         let flags = named.and_then(|named| {
             let mut same = added.values().filter(|token| token.content == named.text());
@@ -287,7 +287,9 @@ fn added_tokens_file(
         return Ok(());
     };
     let mut special_texts: Vec<String> = Vec::new();
-    let named = words(NAMED).filter_map(|name| values.get(name));
+    let named = NAMED
+        .split_ascii_whitespace()
+        .filter_map(|name| values.get(name));
     let extra = values.get("extra_special_tokens").and_then(Value::as_array);
     for value in named.chain(extra.into_iter().flatten()) {
         special_texts.extend(

@@ -16,7 +16,6 @@ use super::search_path::{SearchPath, System, file_name};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::with_causes;
 use embedctl_common::folder::children;
-use embedctl_common::word_list::words;
 use embedctl_engine::Provider;
 
 /// The part of CUDA that comes with the driver.
@@ -55,7 +54,7 @@ const ORDER: &str = "libcuda.so.1 libcudart.so libnvJitLink.so libcublasLt.so li
     libmigraphx";
 
 fn rank(name: &str) -> Option<usize> {
-    let mut prefixes = words(ORDER);
+    let mut prefixes = ORDER.split_ascii_whitespace();
     prefixes.position(|prefix| name.starts_with(prefix))
 }
 

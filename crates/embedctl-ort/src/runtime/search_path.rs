@@ -10,7 +10,6 @@ use super::trust;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::folder::children;
 use embedctl_common::named::named;
-use embedctl_common::word_list::words;
 
 /// Environment variables that name a library or its folder, in order.
 pub(super) const NAMING_VARIABLES: [&str; 2] = ["EMBEDCTL_ORT_LIB", "ORT_DYLIB_PATH"];
@@ -94,7 +93,7 @@ impl SearchPath {
             "VIRTUAL_ENV CONDA_PREFIX HOME APPDATA PYTHONPATH CUDA_PATH CUDA_HOME ROCM_PATH";
         let variables = NAMING_VARIABLES
             .into_iter()
-            .chain(words(OTHERS))
+            .chain(OTHERS.split_ascii_whitespace())
             .filter_map(|name| Some((name, std::env::var_os(name)?)))
             .filter(|(_, value)| !value.is_empty())
             .collect();

@@ -9,7 +9,6 @@ use crate::tokenizer::arguments::{Arguments, NAMED, set};
 use crate::tokenizer::languages::{MBART, MBART_50, NLLB};
 use crate::tokenizer::registry::TokenizerClass;
 use embedctl_common::error::Cause;
-use embedctl_common::word_list::words;
 
 /// The class's own defaults for named tokens, in the order of [`NAMED`] (bos, eos, unk, sep, pad, cls, mask); `-` where
 /// it has none.
@@ -84,7 +83,10 @@ impl SpecialNames {
         arguments: &Arguments,
     ) -> Result<Self> {
         let mut names = Vec::new();
-        for (name, default) in words(NAMED).zip(words(defaults(class))) {
+        for (name, default) in NAMED
+            .split_ascii_whitespace()
+            .zip(defaults(class).split_ascii_whitespace())
+        {
             let default = Some(default).filter(|text| *text != "-");
             let mut token = arguments.named(name, default)?;
             if name == "mask_token"
@@ -198,7 +200,7 @@ pub(super) fn extra(
         all
     };
     let count = |name: &str, default: f64| arguments.number(name).unwrap_or(default) as usize;
-    let languages = |list: &'static str| texts(words(list));
+    let languages = |list: &'static str| texts(list.split_ascii_whitespace());
     Ok(match class {
         TokenizerClass::T5 | TokenizerClass::Lasr | TokenizerClass::VideoPrism => {
             let ids = count("extra_ids", 100.0);
