@@ -4,9 +4,15 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
 
+use embedctl::cancel::CancelToken;
+use embedctl::error::{ErrorKind, Result};
+use embedctl::storage::Address;
+
+use crate::hub::http::{self, Reply, Step};
 use crate::runs::World;
-use crate::servers::{Server, every_store, moto};
+use crate::servers::{Server, every_store, moto, storage};
 use crate::support::wait_for;
 
 pub fn signal(child: &Child, signal: i32) {
@@ -20,6 +26,8 @@ fn stopped(store: &Server, bucket: &str, kind: i32) -> (Option<i32>, String) {
     store.bucket(bucket);
     let world = World::new(store);
     let mut command = world.command(&format!("- -o s3://{bucket}/out.jsonl"));
+    // However long this machine needs for others.
+    command.env("EMBEDCTL_LAST_SECONDS", "600");
     let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(b"one\ntwo\n").unwrap();
@@ -45,6 +53,75 @@ fn an_interrupt_aborts_the_upload() {
         assert_eq!(code, Some(130), "{said}");
         assert_eq!(store.contents(bucket), (vec![], 0), "{said}");
     }
+}
+
+/// Writes an object of two parts into a store whose answer to one request (`interrupted`: the beginning of its query) has
+/// this status, and is on its way when the run is interrupted. Returns whether the object was written, and the uploads
+/// that were aborted.
+fn written_while(interrupted: &'static str, status: u16) -> (Result<()>, Vec<String>) {
+    let cancel = CancelToken::with_patience(std::time::Duration::from_secs(600));
+    let aborted = Arc::new(Mutex::new(Vec::new()));
+    let (stop, seen) = (cancel.clone(), Arc::clone(&aborted));
+    let store = http::Server::start(None, move |request| {
+        let mut reply = match (request.method.as_str(), request.query.as_str()) {
+            ("POST", query) if query.starts_with("uploads") => Reply::new(200).body(
+                "<InitiateMultipartUploadResult><Bucket>bucket</Bucket><Key>k</Key><UploadId>one</UploadId>\
+                 </InitiateMultipartUploadResult>",
+            ),
+            ("POST", _) => Reply::new(200).body(
+                "<CompleteMultipartUploadResult><Bucket>bucket</Bucket><Key>k</Key><ETag>&quot;e&quot;</ETag>\
+                 </CompleteMultipartUploadResult>",
+            ),
+            ("PUT", _) => Reply::new(200).with("ETag", "\"e\""),
+            ("DELETE", query) => {
+                seen.lock().unwrap().push(query.to_owned());
+                Reply::new(204)
+            }
+            _ => Reply::new(404),
+        };
+        if request.method == "POST" && request.query.starts_with(interrupted) {
+            reply.status = status;
+            let stop = stop.clone();
+            let interrupt = Step::Call(Arc::new(move || stop.cancel()));
+            reply.steps.push((10, interrupt));
+        }
+        reply
+    });
+    let endpoint = format!("http://{}", store.host());
+    let settings = [
+        ("aws_endpoint", endpoint.as_str()),
+        ("aws_allow_http", "true"),
+        ("aws_region", "us-east-1"),
+        ("aws_access_key_id", "key"),
+        ("aws_secret_access_key", "secret"),
+    ];
+    let address = Address::parse("s3://bucket/k").unwrap();
+    let written = storage(settings, &cancel)
+        .create(&address, true)
+        .and_then(|mut object| {
+            let written = object.write_all(&vec![7; (16 << 20) + 1]);
+            written.unwrap();
+            object.finish()
+        });
+    let aborted = aborted.lock().unwrap().clone();
+    (written, aborted)
+}
+
+#[test]
+fn an_upload_that_is_being_begun_is_aborted() {
+    let (written, aborted) = written_while("uploads", 200);
+    assert_eq!(written.unwrap_err().kind(), ErrorKind::Interrupted);
+    assert_eq!(aborted, ["uploadId=one"]);
+}
+
+#[test]
+fn an_upload_that_is_being_completed_is_complete_or_aborted() {
+    let (written, aborted) = written_while("uploadId", 200);
+    written.unwrap();
+    assert!(aborted.is_empty(), "{aborted:?}");
+    let (written, aborted) = written_while("uploadId", 403);
+    assert_eq!(written.unwrap_err().kind(), ErrorKind::Interrupted);
+    assert_eq!(aborted, ["uploadId=one"]);
 }
 
 /// A run into parts that is interrupted with a row in hand, which it publishes.

@@ -17,6 +17,8 @@ tokio::task_local! {
     static LAST: RefCell<LastRequest>;
     /// Set while a part of a file is asked for, which nothing else can take the place of.
     static IN_PARTS: ();
+    /// Set for requests that an interrupt does not end.
+    static TO_THE_END: ();
 }
 
 /// Runs an operation that asks for a part of a file: an answer with all of it is a [`Refusal`] with `no_parts`.
@@ -27,6 +29,16 @@ pub(super) async fn in_parts<T>(operation: impl Future<Output = T>) -> T {
 /// Whether the request at hand is one of [`in_parts`].
 pub(super) fn is_in_parts() -> bool {
     IN_PARTS.try_with(|()| ()).is_ok()
+}
+
+/// Runs an operation whose requests an interrupt does not end.
+pub(super) async fn to_the_end<T>(operation: impl Future<Output = T>) -> T {
+    TO_THE_END.scope((), operation).await
+}
+
+/// Whether the request at hand is one of [`to_the_end`].
+pub(super) fn is_to_the_end() -> bool {
+    TO_THE_END.try_with(|()| ()).is_ok()
 }
 
 /// How a request ended.

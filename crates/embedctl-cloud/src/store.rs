@@ -21,7 +21,7 @@ use object_store::{BackoffConfig, ObjectStore, RetryConfig};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
 
-use super::failure::{Failure, watched};
+use super::failure::{Failure, to_the_end, watched};
 use super::refusal::{self, Operation};
 use super::transport::{Connector, ServiceKind, StoreConnections};
 use super::{RETRIES, options, settings};
@@ -39,8 +39,6 @@ use embedctl_storage::{
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 /// How long a request may be tried in all: a signature is good for some minutes.
 const RETRY_TIME: Duration = Duration::from_secs(180);
-/// How long cleaning up may take after the run was interrupted.
-const LAST_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Opens the stores that the environment and `options` give access to. Makes no request yet. Waiting operations end once
 /// `cancel` is cancelled.
@@ -196,6 +194,31 @@ impl Stores {
         }
     }
 
+    /// The same for an operation that the caller may have to take back. If the run is cancelled, its end is still awaited
+    /// for the time that a cancelled run may take: without the store's answer nobody could take it back.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Interrupted`] where the run was cancelled before, or the answer took longer.
+    pub(super) fn attempt_to_the_end<T: Send + 'static>(
+        &self,
+        operation: impl Future<Output = object_store::Result<T>> + Send + 'static,
+    ) -> Result<Result<T, Failure>> {
+        let cancel = &self.0.cancel;
+        if cancel.is_cancelled() {
+            return Err(Error::interrupted());
+        }
+        let (done, result) = bounded(1);
+        self.0.handle.spawn(async move {
+            let _ = done.send(to_the_end(watched(operation)).await);
+        });
+        select! {
+            recv(result) -> ended => ended.map_err(|_| Error::internal("an object store's request was lost")),
+            recv(cancel.channel()) -> _ => {
+                result.recv_timeout(cancel.patience()).map_err(|_| Error::interrupted())
+            }
+        }
+    }
+
     /// Waits before another attempt, each time twice as long.
     ///
     /// # Errors
@@ -208,14 +231,14 @@ impl Stores {
         }
     }
 
-    /// Runs a cleanup, also after the run was cancelled; for a short time at most.
+    /// Runs a cleanup, also after the run was cancelled; for the time that a cancelled run may take, at most.
     pub(super) fn clean_up(&self, operation: impl Future<Output = ()> + Send + 'static) {
         let (done, result) = bounded::<()>(0);
         self.0.handle.spawn(async move {
-            operation.await;
+            to_the_end(operation).await;
             drop(done);
         });
-        let _ = result.recv_timeout(LAST_PATIENCE);
+        let _ = result.recv_timeout(self.0.cancel.patience());
     }
 
     /// A failure in a sentence, without secrets.

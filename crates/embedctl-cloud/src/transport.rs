@@ -27,7 +27,7 @@ use tokio::sync::{mpsc, oneshot};
 use ureq::{Agent, AsSendBody};
 
 use super::body::{StreamedBody, collected, ranged};
-use super::failure::{LARGEST_REFUSAL, Refusal, is_in_parts, note_answer};
+use super::failure::{LARGEST_REFUSAL, Refusal, is_in_parts, is_to_the_end, note_answer};
 use super::version::{FetchedBody, keep_besides};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, ErrorKind};
@@ -35,8 +35,8 @@ use embedctl_common::secrets::Secrets;
 use embedctl_common::threads::{locked, spawn};
 use embedctl_hub::{HubSettings, Token};
 use embedctl_net::{
-    Agents, NetSettings, RateCheckedBody, RedirectLimit, RequestFault, ResponseLimits, UrlOrigin,
-    host, unreachable,
+    Agents, RateCheckedBody, RedirectLimit, RequestFault, ResponseLimits, UrlOrigin, host,
+    unreachable,
 };
 
 /// Bytes of a body that travel together, and how many such may wait for their reader.
@@ -55,15 +55,13 @@ const METADATA: [&str; 4] = [
 ];
 /// How long such a place may take to answer.
 const METADATA_PATIENCE: Duration = Duration::from_secs(1);
-/// How long a request may take that cleans up after the run was interrupted.
-const LAST_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The connections of a run.
 #[derive(Debug)]
 pub(super) struct StoreConnections {
     agents: Agents,
-    /// For cleanup after the run was cancelled.
-    last: Agents,
+    /// For requests that an interrupt does not end.
+    lasting: Agents,
     settings: HubSettings,
     cancel: CancelToken,
     hub: Option<UrlOrigin>,
@@ -74,14 +72,10 @@ impl StoreConnections {
     pub(super) fn new(mut settings: HubSettings, cancel: CancelToken) -> Self {
         let direct = METADATA.iter().map(|&host| host.to_owned());
         settings.net.proxies.add_direct(direct);
-        let hurried = NetSettings {
-            idle_timeout: LAST_PATIENCE,
-            ..settings.net.clone()
-        };
         let disabled = std::env::var("AWS_EC2_METADATA_DISABLED");
         Self {
             agents: Agents::new(settings.net.clone(), cancel.clone()),
-            last: Agents::new(hurried, CancelToken::new()),
+            lasting: Agents::new(settings.net.clone(), CancelToken::new()),
             hub: (settings.endpoint.parse().ok()).and_then(|uri| UrlOrigin::of(&uri)),
             no_metadata: disabled.is_ok_and(|value| value.eq_ignore_ascii_case("true")),
             settings,
@@ -89,7 +83,7 @@ impl StoreConnections {
         }
     }
 
-    /// Ends all requests except for cleanup.
+    /// Ends all requests except for those that an interrupt does not end.
     pub(super) fn stop(&self) {
         self.agents.stop();
     }
@@ -136,9 +130,14 @@ impl HttpService for Service {
         Box::pin(async move {
             let (head, answer) = oneshot::channel();
             let sent: Arc<Mutex<SentRequests>> = Arc::default();
-            let is_part = is_in_parts() && service.0.kind != ServiceKind::Store;
-            let (asker, log) = (service.clone(), Arc::clone(&sent));
-            let work = move || asker.exchange(request, is_part, head, &log);
+            let exchange = Exchange {
+                connections: Arc::clone(&service.0.connections),
+                kind: service.0.kind,
+                is_part: is_in_parts() && service.0.kind != ServiceKind::Store,
+                is_lasting: is_to_the_end(),
+            };
+            let log = Arc::clone(&sent);
+            let work = move || exchange.run(request, head, &log);
             if let Err(error) = spawn("storage request", work) {
                 return Err(HttpError::new(HttpErrorKind::Unknown, error));
             }
@@ -219,20 +218,25 @@ fn no_room(reason: &str) -> Error {
     ))
 }
 
-impl Service {
-    /// One request from its first byte to the last of its answer, on a thread of its own.
-    fn exchange(
-        &self,
-        request: HttpRequest,
-        is_part: bool,
-        head: Head,
-        sent: &Mutex<SentRequests>,
-    ) {
+/// A request, from its first byte to the last of its answer.
+#[derive(Debug)]
+struct Exchange {
+    connections: Arc<StoreConnections>,
+    kind: ServiceKind,
+    /// Only a part of a file is an answer.
+    is_part: bool,
+    /// An interrupt does not end it.
+    is_lasting: bool,
+}
+
+impl Exchange {
+    /// Blocks until all of the answer was passed on.
+    fn run(&self, request: HttpRequest, head: Head, sent: &Mutex<SentRequests>) {
         let is_head = request.method() == Method::HEAD;
         let most = most_bytes(&request);
-        let is_web = self.0.kind == ServiceKind::Web;
+        let is_web = self.kind == ServiceKind::Web;
         let is_whole = is_web && !is_head && !request.headers().contains_key(RANGE);
-        let (response, skip) = match self.request(request, is_part, sent) {
+        let (response, skip) = match self.request(request, sent) {
             Ok(answer) => answer,
             Err(error) => {
                 let _ = head.send(Err(error));
@@ -311,7 +315,7 @@ impl Service {
     }
 
     fn limits(&self) -> &ResponseLimits {
-        &self.0.connections.settings.net.limits
+        &self.connections.settings.net.limits
     }
 
     /// Sends a body on, without its first `skip` bytes, and `most` bytes at most.
@@ -368,9 +372,14 @@ impl Service {
         }
     }
 
+    /// Whether the run was cancelled and has ended this request.
+    fn was_ended(&self) -> bool {
+        self.connections.cancel.is_cancelled() && !self.is_lasting
+    }
+
     /// An error that may pass, unless the run was cancelled.
     fn broken(&self, reason: &str) -> HttpError {
-        if self.0.connections.cancel.is_cancelled() {
+        if self.was_ended() {
             return HttpError::new(HttpErrorKind::Unknown, Error::interrupted());
         }
         HttpError::new(
@@ -380,17 +389,16 @@ impl Service {
     }
 
     /// The answer (at the end of redirects, if they are followed) and the bytes of its body before the requested
-    /// ones; of a request for a part (`is_part`) only such an answer. `sent` receives the secrets that were sent and
+    /// ones; of a request for a part only such an answer. `sent` receives the secrets that were sent and
     /// their host.
     fn request(
         &self,
         request: HttpRequest,
-        is_part: bool,
         sent: &Mutex<SentRequests>,
     ) -> Result<(http::Response<ureq::Body>, u64), HttpError> {
         let (mut parts, body) = request.into_parts();
         let body = collected(body)?;
-        let kind = self.0.kind;
+        let kind = self.kind;
         if kind == ServiceKind::Hub {
             // The commit says which content is meant; its storage has etags of its own.
             parts.headers.remove(IF_MATCH);
@@ -417,14 +425,8 @@ impl Service {
             if let Some(headers) = request.headers_mut() {
                 headers.clone_from(&parts.headers);
                 let to_hub =
-                    kind == ServiceKind::Hub && UrlOrigin::of(&uri) == self.0.connections.hub;
-                let token = self
-                    .0
-                    .connections
-                    .settings
-                    .token
-                    .as_ref()
-                    .filter(|_| to_hub);
+                    kind == ServiceKind::Hub && UrlOrigin::of(&uri) == self.connections.hub;
+                let token = self.connections.settings.token.as_ref().filter(|_| to_hub);
                 if let Some(token) = token.map(Token::authorization)
                     && let Ok(mut token) = HeaderValue::from_str(&token)
                 {
@@ -435,7 +437,7 @@ impl Service {
             let request = request
                 .body(body.clone())
                 .map_err(|_| fatal(format!("{} is not an address", host(&uri))))?;
-            let (response, agents) = self.run(request, limit)?;
+            let (response, agents) = self.ask(request, limit)?;
             let status = response.status();
             let moved = status.is_redirection() && status != StatusCode::NOT_MODIFIED;
             if kind != ServiceKind::Store && moved {
@@ -443,7 +445,7 @@ impl Service {
                     (agents.redirected(&uri, response.headers(), limit)).map_err(fatal)?;
                 continue;
             }
-            if is_part && status == StatusCode::OK {
+            if self.is_part && status == StatusCode::OK {
                 locked(sent).no_parts = true;
                 return Err(fatal("its server gives no parts of a file"));
             }
@@ -456,22 +458,20 @@ impl Service {
     }
 
     /// One request within the limit of earlier redirects: the answer, and the agents that have asked.
-    fn run(
+    fn ask(
         &self,
         request: Request<Bytes>,
         limit: RedirectLimit,
     ) -> Result<(http::Response<ureq::Body>, &Agents), HttpError> {
-        let connections = &self.0.connections;
+        let connections = &self.connections;
         let uri = request.uri().clone();
         let metadata = is_metadata(&uri);
         if metadata && connections.no_metadata && uri.path().starts_with("/latest/") {
             return Err(fatal("AWS_EC2_METADATA_DISABLED forbids to ask for them"));
         }
-        let ends = connections.cancel.is_cancelled() && request.method() == Method::DELETE;
-        let agents = if ends {
-            &connections.last
-        } else {
-            &connections.agents
+        let agents = match self.is_lasting {
+            true => &connections.lasting,
+            false => &connections.agents,
         };
         let (agent, proxy) = agents
             .agent_for(&uri, limit)
@@ -484,7 +484,7 @@ impl Service {
             false => ask(&agent, Request::from_parts(parts, &body[..]), metadata),
         };
         let answer = answer.map_err(|error| {
-            if connections.cancel.is_cancelled() && !ends {
+            if self.was_ended() {
                 return HttpError::new(HttpErrorKind::Unknown, Error::interrupted());
             }
             if metadata {

@@ -51,7 +51,10 @@ impl Stores {
         }
         let (store, path) = (location.store.clone(), location.path.clone());
         let begun = async move { store.put_multipart(&path).await };
-        let upload = self.wait(address, Operation::Write, begun)?;
+        let upload = self
+            .attempt_to_the_end(begun)?
+            .map_err(|failure| self.explain(address, Operation::Write, failure))?;
+        // Dropped, it is aborted.
         let writer = Upload {
             storage: self.clone(),
             address: address.clone(),
@@ -62,6 +65,9 @@ impl Stores {
             parts: 0,
             in_flight: VecDeque::new(),
         };
+        if self.cancel().is_cancelled() {
+            return Err(Error::interrupted());
+        }
         if found == KnownName::Unknown {
             return Err(Error::usage(format!(
                 "{address}: the credentials allow writing but not reading, so it is unknown whether the object \
@@ -211,7 +217,7 @@ impl ObjectWriter for Upload {
             let _ = completed.send(upload);
             done
         };
-        let done = storage.attempt(complete);
+        let done = storage.attempt_to_the_end(complete);
         // An upload that was not completed is aborted when this is dropped.
         if !matches!(done, Ok(Ok(()))) {
             self.upload = result.try_recv().ok();

@@ -340,12 +340,28 @@ fn read_request(
         let (name, value) = line.split_once(':')?;
         Some((name.trim().to_owned(), value.trim().to_owned()))
     });
-    Ok(Some(Request {
+    let request = Request {
         method,
         path: path.to_owned(),
         query: query.to_owned(),
         headers: headers.collect(),
-    }))
+    };
+    pass_body(connection, pending, &request)?;
+    Ok(Some(request))
+}
+
+/// Reads the body of a request, which no handler looks at.
+fn pass_body(
+    connection: &mut dyn Connection,
+    pending: &mut Vec<u8>,
+    request: &Request,
+) -> io::Result<()> {
+    let length = (request.header("content-length")).and_then(|length| length.parse().ok());
+    let length: usize = length.unwrap_or(0);
+    let here = length.min(pending.len());
+    pending.drain(..here);
+    let mut rest = connection.take((length - here) as u64);
+    io::copy(&mut rest, &mut io::sink()).map(drop)
 }
 
 fn reason(status: u16) -> &'static str {
