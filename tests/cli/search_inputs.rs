@@ -463,8 +463,8 @@ fn damage_is_told_of() {
 fn a_run_for_trec_has_so_many_texts() {
     let sandbox = Sandbox::new();
     let quotes = fs::read_to_string(in_repository("fixtures/inputs/quotes.txt")).unwrap();
-    let quotes: Vec<&str> = quotes.lines().take(160).collect();
-    let texts = quotes.chunks(8).enumerate();
+    let quotes: Vec<&str> = quotes.lines().take(60).collect();
+    let texts = quotes.chunks(4).enumerate();
     let texts = texts.map(|(id, some)| json!({"id": id, "text": some.join(" ")}).to_string());
     sandbox.write("in.jsonl", texts.collect::<Vec<_>>().join("\n"));
     for size in [32, 64] {

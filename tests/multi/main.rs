@@ -97,7 +97,10 @@ fn every_case_equals_the_reference_on(engine: &[&str]) {
         };
         failure.map(|failure| format!("{}: {failure}", case.display()))
     };
-    let failures: Vec<String> = cases().iter().filter_map(compare).collect();
+    let stride = support::cases::stride_on(engine[1]);
+    let failures: Vec<String> = (cases().iter().step_by(stride))
+        .filter_map(compare)
+        .collect();
     assert!(failures.is_empty(), "{engine:?}: {}", failures.join("\n"));
 }
 

@@ -20,6 +20,15 @@ pub fn all(fixtures: &str, least: usize) -> Vec<PathBuf> {
     cases
 }
 
+/// The distance between the cases that an engine runs. The native one runs every case; other engines do so in CI, and a third
+/// of the cases elsewhere.
+pub fn stride_on(provider: &str) -> usize {
+    match provider {
+        "native" => 1,
+        _ => embedctl_testing::stride(3),
+    }
+}
+
 /// A case's `case.json`.
 ///
 /// # Panics

@@ -10,6 +10,19 @@ pub struct Matrix {
 }
 
 impl Matrix {
+    /// Every `step`-th row, from the first on.
+    pub fn step_by(&self, step: usize) -> Self {
+        let rows: Vec<&[f32]> = (0..self.rows)
+            .step_by(step)
+            .map(|row| self.row(row))
+            .collect();
+        Self {
+            rows: rows.len(),
+            width: self.width,
+            values: rows.concat(),
+        }
+    }
+
     /// Reads a two-dimensional little-endian float32 array in C order.
     pub fn read(path: &Path) -> Self {
         let bytes =

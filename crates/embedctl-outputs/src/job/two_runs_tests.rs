@@ -87,9 +87,9 @@ fn each_place(test: impl Fn(&JobScene, &dyn Fn() -> Place, [usize; 2])) {
             &scene,
             &place,
             if is_store {
-                [2 * stride(2), 5 * stride(3)]
+                [2 * stride(3), 5 * stride(3)]
             } else {
-                [7, 11 * stride(3)]
+                [7 * stride(2), 11 * stride(3)]
             },
         );
     }

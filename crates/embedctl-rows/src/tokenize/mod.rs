@@ -263,6 +263,7 @@ fn prompted<'t>(prompt: &str, text: &'t str) -> Cow<'t, str> {
 mod tests {
     use super::fixture_tests::TokenizerFixture;
     use super::*;
+    use embedctl_testing::stride;
 
     fn prepared(case: &str) -> TextTokenizer {
         prepared_for(case, 1)
@@ -296,15 +297,17 @@ mod tests {
     #[test]
     fn long_texts_give_the_ids_that_tokenizing_them_whole_gives() {
         // WordPiece, byte-level BPE, Unigram, and a tokenizer that cuts on the left.
-        for case in [
+        let cases = [
             "bert-cls",
             "roberta-mean",
             "e5-prompts",
             "qwen3-lasttoken",
             "tok-truncation-left",
-        ] {
+        ];
+        for (number, case) in cases.into_iter().enumerate() {
             let mut tokenizer = prepared(case);
-            let texts: Texts = long_texts().into_iter().collect();
+            let texts = long_texts().into_iter().skip(number % stride(2));
+            let texts: Texts = texts.step_by(stride(2)).collect();
             let rows = tokenizer.tokenize(&texts);
             // Those of BERT's kind must go both ways.
             tokenizer.encoder.bert = None;

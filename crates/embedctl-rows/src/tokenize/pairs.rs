@@ -191,6 +191,7 @@ mod tests {
 
     use crate::tokenize::fixture_tests::TokenizerFixture;
     use crate::tokenize::template::RowTemplate;
+    use embedctl_testing::stride;
 
     fn template(tokenizer: &TextTokenizer) -> &PairTemplate {
         match &tokenizer.template {
@@ -229,7 +230,8 @@ mod tests {
                     let word = ["the", "Ab,", "1"][random(3)];
                     vec![word; words].join(" ")
                 };
-                let texts: Vec<[String; 2]> = (0..40).map(|_| [text(), text()]).collect();
+                let texts: Vec<[String; 2]> =
+                    (0..40 / stride(2)).map(|_| [text(), text()]).collect();
                 let pairs = texts
                     .iter()
                     .map(|[first, second]| TextPair { first, second });

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::reading::compression::tests::{bzip2, gzip, xz, zstd};
+use embedctl_testing::stride;
 
 type Pack = fn(&[u8]) -> Vec<u8>;
 
@@ -11,11 +12,12 @@ const PACKS: [(&str, Pack); 4] = [("gz", gzip), ("zst", zstd), ("bz2", bzip2), (
 /// Whatever the compression, the byte and the reader: a little is read, and said to be no text.
 #[test]
 fn a_line_without_an_end_is_an_error_soon() {
-    for (ending, pack) in PACKS {
+    for (number, (ending, pack)) in PACKS.into_iter().enumerate() {
         for (byte, formats) in [(0, &["txt", "jsonl", "csv"][..]), (b'x', &["txt", "tsv"])] {
             let data = pack(&vec![byte; 1 << 20]).repeat(600);
             for format in formats {
-                for start in ["", "id,text\n1,one\n"] {
+                let starts = ["", "id,text\n1,one\n"].into_iter();
+                for start in starts.skip(number % stride(2)).step_by(stride(2)) {
                     let name = format!("a.{format}.{ending}");
                     let line = 1 + start.lines().count();
                     let start = match *format {
