@@ -77,6 +77,7 @@ fn every_format_is_read_and_its_hashes_are_compared() {
         let file = &found["files"][0];
         assert_eq!(file["problems"], json!([]), "{name}");
         assert_eq!(file["provenance"]["rows"]["embedded"], 3, "{name}");
+        assert_eq!(file["provenance"]["tool"]["name"], "embedctl", "{name}");
         let column = &file["columns"][0];
         let dtype = match name {
             "out.i8bin" => "int8",

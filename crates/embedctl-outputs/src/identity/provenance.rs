@@ -103,7 +103,7 @@ impl<'a> Provenance<'a> {
         Self {
             schema: SCHEMA,
             tool: Tool {
-                name: env!("CARGO_PKG_NAME"),
+                name: "embedctl",
                 version: env!("CARGO_PKG_VERSION"),
             },
             model: files,
