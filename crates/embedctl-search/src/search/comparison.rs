@@ -44,7 +44,11 @@ impl ComparisonOptions {
         }
         match below.is_empty() {
             true => Err(Error::usage(format!(
-                "there are {found} rows to find, and the nearest {} are all of them in any output",
+                "there {} to find, and -k {} takes all of them in any output",
+                match found {
+                    1 => "is 1 row".to_owned(),
+                    _ => format!("are {found} rows"),
+                },
                 self.depths.iter().min().copied().unwrap_or(1)
             ))
             .with_remedy("compare more rows, or fewer of the nearest with -k")),
