@@ -113,7 +113,7 @@ impl Sandbox {
         self.finish(&mut self.command(line.split_whitespace()))
     }
 
-    /// `embed` with the small model and the native engine.
+    /// `embed` with the small model and rten.
     pub fn embed(&self, line: &str) -> Run {
         self.finish(&mut self.embed_command(line))
     }

@@ -31,12 +31,8 @@ pub trait Inputs: fmt::Debug + Send + Sync {
     fn read(&self, job: &Job, shard: u32, window: u64, start: Option<Position>) -> Result<Point>;
 }
 
-/// A shard that read another version of a source than there is now.
-struct Change<'a> {
-    end: &'a ShardEnd,
-    then: &'a SourceState,
-    now: &'a SourceState,
-}
+/// A source as a shard has read it, and as it is now.
+type Change<'a> = (&'a SourceState, &'a SourceState);
 
 impl ShardEnd {
     /// The first of its sources that has another version `now`, or may have.
@@ -49,12 +45,7 @@ impl ShardEnd {
         };
         let pairs = self.sources.iter().zip(now.get(first..)?);
         let mut changes = pairs.filter(|(then, now)| !then.is_same_version(now));
-        let (then, now) = changes.next()?;
-        Some(Change {
-            end: self,
-            then,
-            now,
-        })
+        changes.next()
     }
 }
 
@@ -82,9 +73,11 @@ impl Job {
             return Err(Error::usage(why).with_remedy(self.begin_anew()));
         }
         let mut has_read = false;
-        for change in state.ends.values().filter_map(|end| end.change(&now)) {
-            self.compare_again(&change, behind(state, change.end))?;
-            has_read = true;
+        for end in state.ends.values() {
+            if let Some(change) = end.change(&now) {
+                self.compare_again(end, change, behind(state, end))?;
+                has_read = true;
+            }
         }
         if has_read && inputs.sources()? != now {
             return Err(Error::usage(format!(
@@ -106,18 +99,22 @@ impl Job {
     pub fn agree(&self, state: &State, now: &[SourceState]) -> Result<()> {
         let own = self.options.shard.index;
         let mut others = state.ends.values().filter(|end| end.shard != own);
-        match others.find_map(|end| end.change(now)) {
-            Some(change) => self.compare_again(&change, None),
+        match others.find_map(|end| Some((end, end.change(now)?))) {
+            Some((end, change)) => self.compare_again(end, change, None),
             None => Ok(()),
         }
     }
 
     /// Reads a shard's stretches of changed sources again.
-    fn compare_again(&self, change: &Change<'_>, start: Option<Position>) -> Result<()> {
+    fn compare_again(
+        &self,
+        end: &ShardEnd,
+        (then, now): Change<'_>,
+        start: Option<Position>,
+    ) -> Result<()> {
         let Some(inputs) = &self.inputs else {
             return Ok(());
         };
-        let Change { end, then, now } = change;
         let count = self.options.shard.count;
         if inputs.read(self, end.shard, end.window, start)? == end.end {
             return Ok(());

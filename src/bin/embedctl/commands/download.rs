@@ -203,7 +203,7 @@ impl DownloadRun<'_> {
     /// Reports problems of a downloaded model, and repairs it unless offline.
     fn check(&self, name: &str) -> Result<(), CommandFailure> {
         let mut checked = hub::check(&self.settings, name, &self.choice()?, &self.cancel)?;
-        let FileProblems { wrong, foreign } = self.problems(name, &checked);
+        let (wrong, foreign) = self.problems(name, &checked);
         if !foreign.is_empty() {
             self.checked(&checked, false)?;
             let (folder, foreign) = (checked.folder.display(), foreign.join(", "));
@@ -233,22 +233,23 @@ impl DownloadRun<'_> {
         self.checked(&checked, repaired)
     }
 
-    /// Finds the files that are not as they should be, and tells the user of each.
-    fn problems(&self, name: &str, checked: &CheckedModel) -> FileProblems {
-        let mut problems = FileProblems::default();
+    /// Finds the files that are damaged or missing, and those that are not the model's and would change its vectors. Tells the
+    /// user of each.
+    fn problems(&self, name: &str, checked: &CheckedModel) -> (Vec<String>, Vec<String>) {
+        let (mut wrong, mut foreign) = (Vec::new(), Vec::new());
         for file in &checked.files {
             let path = &file.path;
             let words = match &file.state {
                 FileVerdict::Damaged { reason } => {
-                    problems.wrong.push(path.clone());
+                    wrong.push(path.clone());
                     format!("is damaged: {reason}")
                 }
                 FileVerdict::Missing => {
-                    problems.wrong.push(path.clone());
+                    wrong.push(path.clone());
                     "is missing".to_owned()
                 }
                 FileVerdict::Foreign { read: true } => {
-                    problems.foreign.push(path.clone());
+                    foreign.push(path.clone());
                     "is not one of the model's files, but would change its vectors".to_owned()
                 }
                 FileVerdict::Foreign { read: false } => {
@@ -271,7 +272,7 @@ impl DownloadRun<'_> {
                 files(unknown)
             ));
         }
-        problems
+        (wrong, foreign)
     }
 
     /// Downloads the files `wrong` again.
@@ -329,15 +330,6 @@ impl DownloadRun<'_> {
         let object: Value = json!(object);
         self.printer.json(&format!("{object}\n"))
     }
-}
-
-/// The files of a model that are not as they should be, by their paths.
-#[derive(Default)]
-struct FileProblems {
-    /// Damaged or missing.
-    wrong: Vec<String>,
-    /// Not the model's, but such that they would change its vectors.
-    foreign: Vec<String>,
 }
 
 fn parse(name: &str) -> Result<ModelId, CommandFailure> {
