@@ -356,6 +356,19 @@ pub fn storage_with<'a>(
     embedctl::storage::open(hub, options, cancel).unwrap()
 }
 
+/// Of a test's own server at `host`, which speaks S3's protocol.
+pub fn storage_at(host: &str, cancel: &CancelToken) -> Storage {
+    let endpoint = format!("http://{host}");
+    let settings = [
+        ("aws_endpoint", endpoint.as_str()),
+        ("aws_allow_http", "true"),
+        ("aws_region", "us-east-1"),
+        ("aws_access_key_id", "key"),
+        ("aws_secret_access_key", "secret"),
+    ];
+    storage(settings, cancel)
+}
+
 /// A Python with moto; `None` where the test is to be skipped.
 fn moto_python(test: &str) -> Option<PathBuf> {
     let named = std::env::var_os("EMBEDCTL_TEST_MOTO").map(PathBuf::from);

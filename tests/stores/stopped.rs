@@ -12,7 +12,7 @@ use embedctl::storage::Address;
 
 use crate::hub::http::{self, Reply, Step};
 use crate::runs::World;
-use crate::servers::{Server, every_store, moto, storage};
+use crate::servers::{Server, every_store, moto, storage_at};
 use crate::support::wait_for;
 
 pub fn signal(child: &Child, signal: i32) {
@@ -87,16 +87,8 @@ fn written_while(interrupted: &'static str, status: u16) -> (Result<()>, Vec<Str
         }
         reply
     });
-    let endpoint = format!("http://{}", store.host());
-    let settings = [
-        ("aws_endpoint", endpoint.as_str()),
-        ("aws_allow_http", "true"),
-        ("aws_region", "us-east-1"),
-        ("aws_access_key_id", "key"),
-        ("aws_secret_access_key", "secret"),
-    ];
     let address = Address::parse("s3://bucket/k").unwrap();
-    let written = storage(settings, &cancel)
+    let written = storage_at(&store.host(), &cancel)
         .create(&address, true)
         .and_then(|mut object| {
             let written = object.write_all(&vec![7; (16 << 20) + 1]);

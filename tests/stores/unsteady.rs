@@ -44,15 +44,8 @@ impl Small {
     }
 
     fn storage(&self) -> Storage {
-        let endpoint = format!("http://127.0.0.1:{}", self.port);
-        let settings = [
-            ("aws_endpoint", endpoint.as_str()),
-            ("aws_allow_http", "true"),
-            ("aws_region", "us-east-1"),
-            ("aws_access_key_id", "key"),
-            ("aws_secret_access_key", "secret"),
-        ];
-        servers::storage(settings, &CancelToken::new())
+        let host = format!("127.0.0.1:{}", self.port);
+        servers::storage_at(&host, &CancelToken::new())
     }
 }
 
