@@ -40,18 +40,6 @@ impl RejectedFields<'_> {
     }
 }
 
-/// Consecutive rows of a table, ready for the window.
-pub struct Piece<'a> {
-    /// The texts in order; `Err`: why the row is rejected, and what it holds.
-    pub texts: Vec<Result<Cow<'a, str>, (Cause, RecordFields)>>,
-    /// As many rows, in the schema of the window's columns.
-    pub columns: RecordBatch,
-    /// The first row's; the others follow.
-    pub origin: Origin,
-    /// Bytes that the columns hold, about.
-    pub bytes: usize,
-}
-
 /// The window that is being filled.
 pub struct OpenWindow {
     /// The columns of its records.
@@ -157,20 +145,24 @@ impl OpenWindow {
         sizes.take(rows).take_while(fits).count()
     }
 
-    /// Takes rows of a table.
+    /// Takes consecutive rows of a table, the first of them at `origin`.
+    ///
+    /// `texts`: the texts in order; `Err`: why the row is rejected, and what it holds. `columns`: as many rows, in the schema of
+    /// the window's columns, which hold about so many `bytes`.
     ///
     /// # Errors
     /// Only on an internal error.
-    pub fn accept_piece(&mut self, piece: Piece<'_>) -> Result<()> {
-        let Piece {
-            texts,
-            columns,
-            mut origin,
-            bytes,
-        } = piece;
+    pub fn accept_rows<'a>(
+        &mut self,
+        mut origin: Origin,
+        texts: impl ExactSizeIterator<Item = Result<Cow<'a, str>, (Cause, RecordFields)>>,
+        columns: RecordBatch,
+        bytes: usize,
+    ) -> Result<()> {
         self.bytes += bytes;
-        let stays: Vec<bool> = texts.iter().map(Result::is_ok).collect();
+        let mut stays = Vec::with_capacity(texts.len());
         for text in texts {
+            stays.push(text.is_ok());
             match text {
                 Ok(text) => {
                     self.bytes += text.len();

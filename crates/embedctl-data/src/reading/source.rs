@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::compression::{self, CountedSource, Decoded, SourceCompression};
+use super::compression::{self, CountedSource, SourceCompression};
 use super::pace::{ReadAhead, WindowPacing};
 use crate::reading::format;
 use embedctl_common::error::{Cause, Error, ErrorKind, Place, Result};
@@ -290,17 +290,14 @@ impl Planned {
                 is_rewritten: false,
             });
         }
-        let reader = self.stream(opener)?;
-        let decoded = compression::decode(reader, self.encoding, self.bytes).map_err(|error| {
+        let counted = CountedSource::new(self.stream(opener)?, self.bytes);
+        let compressed = counted.count();
+        let decoded = compression::decode(counted, self.encoding);
+        let (reader, encoding) = decoded.map_err(|error| {
             let named = self.encoding.unwrap_or(SourceCompression::Plain);
             let reason = compression::explain_start(named, &error);
             self.error(reason, 0, error)
         })?;
-        let Decoded {
-            reader,
-            encoding,
-            consumed,
-        } = decoded;
         let reader: Box<dyn Read + Send> = match self.facts.format {
             InputFormat::Json => Box::new(ElementLines::new(reader, &self.facts.name)),
             InputFormat::OpenAiBatch => Box::new(BatchLines::new(reader, &self.facts.name)),
@@ -327,11 +324,11 @@ impl Planned {
         let mut opened = OpenSource {
             lines: match encoding {
                 SourceCompression::Plain => lines,
-                _ => lines.of_compressed(Arc::clone(&consumed)),
+                _ => lines.of_compressed(Arc::clone(&compressed)),
             },
             encoding,
             is_rewritten: self.facts.format.is_rewritten(),
-            compressed: consumed,
+            compressed,
         };
         match opened.lines.begin(format::may_begin) {
             Ok(TextStart::Utf8) => {

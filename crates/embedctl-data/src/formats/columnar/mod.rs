@@ -25,7 +25,7 @@ use embedctl_records::lines::Filled;
 use embedctl_records::parse::Parser;
 use embedctl_records::position::Seek;
 use embedctl_records::record::Origin;
-use embedctl_records::window::{OpenWindow, Piece};
+use embedctl_records::window::OpenWindow;
 
 /// Record batches of one source, in order.
 pub(crate) trait Batches: Send {
@@ -92,10 +92,7 @@ impl Reader for TableReader {
                         let prepared = self.table.prepare(&batch, &filling.columns)?;
                         if self.is_window_per_batch {
                             let rows = filling.at_most(prepared.rows());
-                            let columns = &filling.columns;
-                            let piece =
-                                piece(&self.source, &prepared, columns, 0, rows, self.rows)?;
-                            filling.accept_piece(piece)?;
+                            accept_rows(filling, &self.source, &prepared, 0, rows, self.rows)?;
                             filling.close_with(batch.slice(0, rows));
                             self.rows += rows as u64;
                         } else if prepared.rows() > 0 {
@@ -106,8 +103,7 @@ impl Reader for TableReader {
                 continue;
             };
             let rows = filling.room((*row..batch.rows()).map(|row| batch.size(row)));
-            let piece = piece(&self.source, batch, &filling.columns, *row, rows, self.rows)?;
-            filling.accept_piece(piece)?;
+            accept_rows(filling, &self.source, batch, *row, rows, self.rows)?;
             self.rows += rows as u64;
             *row += rows;
             *seek = seek.plus(rows as u64);
@@ -170,30 +166,24 @@ pub(crate) fn at_most(batch: RecordBatch, rows: u64) -> RecordBatch {
     }
 }
 
-/// `count` rows of `batch` from `first` on; `before` rows of the source came before.
-fn piece<'a>(
+/// Puts `count` rows of `batch`, from `first` on, into `window`; `before` rows of the source came before.
+fn accept_rows(
+    window: &mut OpenWindow,
     source: &Planned,
-    batch: &'a Prepared,
-    columns: &InputColumns,
+    batch: &Prepared,
     first: usize,
     count: usize,
     before: u64,
-) -> Result<Piece<'a>> {
+) -> Result<()> {
     let origin = Origin {
         source: source.facts.index,
         line: before + 1,
         offset: before,
     };
-    Ok(Piece {
-        texts: (first..first + count)
-            .zip(before + 1..)
-            .map(|(row, number)| {
-                let text = batch.text(row, number);
-                text.map_err(|cause| (cause, batch.fields(row)))
-            })
-            .collect(),
-        columns: batch.columns(columns, first, count, origin)?,
-        bytes: batch.kept_bytes * count,
-        origin,
-    })
+    let columns = batch.columns(&window.columns, first, count, origin)?;
+    let texts = (first..first + count).map(|row| {
+        let text = batch.text(row, before + 1 + (row - first) as u64);
+        text.map_err(|cause| (cause, batch.fields(row)))
+    });
+    window.accept_rows(origin, texts, columns, batch.kept_bytes * count)
 }

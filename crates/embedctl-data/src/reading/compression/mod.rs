@@ -51,24 +51,12 @@ impl SourceCompression {
     }
 }
 
-/// A stream, decompressed.
-pub(crate) struct Decoded {
-    pub reader: Box<dyn Read + Send>,
-    pub encoding: SourceCompression,
-    /// Bytes read from the source so far.
-    pub consumed: Arc<AtomicU64>,
-}
-
-/// Decompresses `source`; `named` is the compression that its name promises. Reads the first bytes.
-///
-/// `size` is its size when the run began, if known: a source that ends before was cut short.
+/// Decompresses `source`, and says how it was compressed; `named` is the compression that its name promises. Reads the first
+/// bytes.
 pub(crate) fn decode(
-    source: Box<dyn Read + Send>,
+    mut source: CountedSource,
     named: Option<SourceCompression>,
-    size: Option<u64>,
-) -> io::Result<Decoded> {
-    let mut source = CountedSource::new(source, size);
-    let consumed = source.count();
+) -> io::Result<(Box<dyn Read + Send>, SourceCompression)> {
     let start = start::read(&mut source, named)?;
     let found = start::encoding(&start, named);
     if let Some(named) = named.filter(|&named| named != found) {
@@ -93,11 +81,7 @@ pub(crate) fn decode(
             Box::new(XzDecoder::new_stream(buffered(all), stream))
         }
     };
-    Ok(Decoded {
-        reader,
-        encoding: found,
-        consumed,
-    })
+    Ok((reader, found))
 }
 
 /// Counts the bytes that are read, and finds a source that became shorter.
@@ -109,6 +93,7 @@ pub(crate) struct CountedSource {
 }
 
 impl CountedSource {
+    /// `size` is its size when the run began, if known: a source that ends before was cut short.
     pub(crate) fn new(source: Box<dyn Read + Send>, size: Option<u64>) -> Self {
         Self {
             source,
@@ -173,18 +158,19 @@ pub(crate) mod tests {
         data: &[u8],
         named: Option<SourceCompression>,
     ) -> Result<(String, SourceCompression), String> {
-        let mut decoded =
-            decode(Box::new(io::Cursor::new(data.to_vec())), named, None).map_err(|error| {
-                let why = explain_start(named.unwrap_or(SourceCompression::Plain), &error);
-                why.map(|cause| cause.to_string()).unwrap_or_default()
-            })?;
+        let source = CountedSource::new(Box::new(io::Cursor::new(data.to_vec())), None);
+        let consumed = source.count();
+        let (mut reader, encoding) = decode(source, named).map_err(|error| {
+            let why = explain_start(named.unwrap_or(SourceCompression::Plain), &error);
+            why.map(|cause| cause.to_string()).unwrap_or_default()
+        })?;
         let mut text = String::new();
-        match decoded.reader.read_to_string(&mut text) {
+        match reader.read_to_string(&mut text) {
             Ok(_) => {
-                assert_eq!(decoded.consumed.load(Ordering::Relaxed), data.len() as u64);
-                Ok((text, decoded.encoding))
+                assert_eq!(consumed.load(Ordering::Relaxed), data.len() as u64);
+                Ok((text, encoding))
             }
-            Err(error) => Err(explain(decoded.encoding, &error).unwrap().to_string()),
+            Err(error) => Err(explain(encoding, &error).unwrap().to_string()),
         }
     }
 
@@ -230,10 +216,10 @@ pub(crate) mod tests {
         ] {
             let size = data.len() as u64;
             let read = |size| {
-                let source = Box::new(io::Cursor::new(data.clone()));
+                let source =
+                    CountedSource::new(Box::new(io::Cursor::new(data.clone())), Some(size));
                 let mut text = Vec::new();
-                decode(source, None, Some(size))
-                    .and_then(|mut decoded| decoded.reader.read_to_end(&mut text))
+                decode(source, None).and_then(|(mut reader, _)| reader.read_to_end(&mut text))
             };
             // One that has grown is read to its end.
             assert!(read(size).is_ok() && read(size.saturating_sub(1)).is_ok());
