@@ -429,7 +429,7 @@ mod tests {
                  "pre_tokenizer": {pre_tokenizer}, "post_processor": null, "decoder": null,
                  "model": {{"type": "WordLevel", "vocab": {{"a": 0, "b": 1, "[UNK]": 2}}, "unk_token": "[UNK]"}}}}"#
         );
-        Tokenizer::from_bytes(file).unwrap()
+        file.parse().unwrap()
     }
 
     fn encode(tokenizer: &Tokenizer, text: &str, budget: &TextBudget) -> Result<Encoding, String> {

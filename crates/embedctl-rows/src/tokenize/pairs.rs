@@ -238,7 +238,7 @@ mod tests {
                 let rows = ours.tokenize_pairs(&pairs.collect::<Vec<_>>());
                 for (index, texts) in texts.iter().enumerate() {
                     let [first, second] = (texts.each_ref())
-                        .map(|text| model.tokenizer.encode_fast(text.as_str(), false).unwrap());
+                        .map(|text| model.tokenizer.encode(text.as_str(), false).unwrap());
                     let lengths = [first.len(), second.len()];
                     let cut = TruncationParams {
                         max_length: most,

@@ -350,8 +350,8 @@ pub(super) trait Simd: Copy {
     }
 }
 
-/// [`Simd::dot_blocks`] without an instruction for it.
-#[inline(always)]
+/// [`Simd::dot_blocks`] without an instruction for it: for tests, so one function is enough.
+#[inline(never)]
 fn dot_blocks_by_lane<S: Simd>(s: S, acc: S::I, a: S::I, b: S::I) -> S::I {
     let [mut sums, a, b] = [acc, a, b].map(
         #[inline(always)]
@@ -377,8 +377,8 @@ fn dot_blocks_by_lane<S: Simd>(s: S, acc: S::I, a: S::I, b: S::I) -> S::I {
     s.load_i(&sums)
 }
 
-/// Lanes of `a` (from 0 on) and of `b` (from 4 on), in each group of four lanes.
-#[inline(always)]
+/// Lanes of `a` (from 0 on) and of `b` (from 4 on), in each group of four lanes; for tests, too.
+#[inline(never)]
 fn shuffle<S: Simd>(s: S, a: S::I, b: S::I, order: [[usize; 4]; 2]) -> [S::I; 2] {
     let (mut first, mut second) = ([0; MOST_LANES], [0; MOST_LANES]);
     s.store_i(&mut first, a);
