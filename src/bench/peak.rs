@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::size::per;
 use crate::stage::thread_time;
-use embedctl_native::kernels::{Arithmetic, Isa, peak};
+use embedctl_kernels::{Arithmetic, Isa, peak};
 
 /// Turns of the loop between looks at the clock.
 const TURNS: usize = 20_000;

@@ -17,7 +17,7 @@ use crate::output::{Calibration, Destination, Dtype, OutputFormat, OutputOptions
 use crate::progress::Counts;
 use crate::rows::PoolingMode;
 use crate::storage::Readable;
-use embedctl_native::kernels::Isa;
+use embedctl_kernels::Isa;
 use embedctl_vectors::RowForm;
 
 /// The identity of a run's vectors with these options.

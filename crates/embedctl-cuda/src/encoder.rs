@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use embedctl_checkpoint::architecture::Architecture;
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::size;
+use embedctl_kernels::TermPooling;
 use embedctl_native::PlainNetwork;
-use embedctl_native::kernels::TermPooling;
 
 use crate::card::Card;
 use crate::kernels::{Kernel, KernelShape, Kernels};

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use embedctl_checkpoint::architecture::Architecture;
 use embedctl_common::Activation;
 use embedctl_common::error::{Error, Result};
+use embedctl_kernels::TermPooling;
 use embedctl_native::PlainNetwork;
-use embedctl_native::kernels::TermPooling;
 
 use self::builder::ProgramBuilder;
 use crate::CardElement;

@@ -1,7 +1,7 @@
 //! Notes about the weights that the native engine takes.
 
 use embedctl_checkpoint::{Adapter, is_own_code};
-use embedctl_native::kernels::Isa;
+use embedctl_kernels::Isa;
 use serde_json::Value;
 
 use crate::Model;

@@ -10,7 +10,7 @@ use super::multi::{self, MultiFiles, MultiLayout, MultiModule, ScoringMask};
 use super::options::{ModelOptions, ModelTask, TextRole};
 use super::tasks;
 use embedctl_common::error::{Error, Result};
-use embedctl_native::kernels::TermPooling;
+use embedctl_kernels::TermPooling;
 use embedctl_rows::multi::TokenPooling;
 use embedctl_rows::{PoolingMode, Step};
 use own_files::{auto_encoder, dense, layer_norm, logit_score, pooling, splade_pooling};

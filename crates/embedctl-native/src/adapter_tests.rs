@@ -9,7 +9,6 @@ use safetensors::tensor::TensorView;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::kernels::{Arithmetic, Isa};
 use super::network::Network;
 use super::network_weights::NetworkWeights;
 use super::tests::{CASES, case, run_all};
@@ -18,6 +17,7 @@ use embedctl_checkpoint::prefix::{self, Prefix};
 use embedctl_checkpoint::safetensors::Checkpoint;
 use embedctl_checkpoint::{Adapter, AdapterSettings, LowRankAdapter};
 use embedctl_common::error::Result;
+use embedctl_kernels::{Arithmetic, Isa};
 
 const ADAPTERS: &str = "../../fixtures/adapters";
 
@@ -53,7 +53,7 @@ fn adapters_over_every_family_give_the_references_states() {
     for name in names() {
         let folder = Path::new(ADAPTERS).join(&name);
         let case = case(&folder);
-        for isa in Isa::all() {
+        for isa in Isa::all_and_emulated() {
             let network = match open(&folder, isa, Arithmetic::Fp32) {
                 Ok(network) => network,
                 Err(error) => {

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::kernels::{Arithmetic, Isa};
 use super::scratch::{Rows, Scratch, ThreadCrew};
 use super::tests::{CASES, open};
+use embedctl_kernels::{Arithmetic, Isa};
 /// A copy of a case in a folder of its own.
 fn copy(name: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();

@@ -3,10 +3,10 @@
 //! transformers computes them in chunks of 64 tokens; a state that every token changes in turn is the same but for
 //! rounding, and its cost grows with the row's length alone.
 
-use super::kernels::{DeltaHead, Isa, Norm, activate_all, delta_rule, gate_by_activation};
 use super::scratch::{ThreadCrew, ThreadScratch};
 use embedctl_checkpoint::architecture::DeltaRule;
 use embedctl_common::Activation;
+use embedctl_kernels::{DeltaHead, Isa, Norm, activate_all, delta_rule, gate_by_activation};
 
 /// Added to the squared length of queries and keys.
 const LENGTH_EPSILON: f32 = 1e-6;

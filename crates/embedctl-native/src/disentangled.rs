@@ -2,10 +2,10 @@
 
 use std::collections::TryReserveError;
 
-use super::kernels::{CacheLines, Matrix, Operand, ProductFinish, linear};
 use super::room::room;
 use embedctl_checkpoint::architecture::Architecture;
 use embedctl_common::error::Result;
+use embedctl_kernels::{CacheLines, Matrix, Operand, ProductFinish, linear};
 
 /// Keys and queries of all relative positions of a layer, a matrix for each head; empty where the model has none.
 #[derive(Debug, Default)]

@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use super::executor::{Executor, add};
-use super::kernels::{ProductFinish, linear};
 use super::packed::OuterWeights;
 use super::relative_bias;
 use super::room::room;
@@ -11,6 +10,7 @@ use super::scratch::{Rows, Scratch, ThreadScratch};
 use embedctl_checkpoint::architecture::{Architecture, PositionBias};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::MAX_LENGTH;
+use embedctl_kernels::{ProductFinish, linear};
 
 /// The error for a token's id beyond the table of `rows` rows.
 #[must_use]

@@ -8,7 +8,6 @@ use embedctl_common::{Error, ErrorKind, Result};
 use embedctl_common::{machine, remedies, size, small_file};
 use embedctl_vectors::RowVector;
 
-use crate::kernels::{Arithmetic, Isa, TermPooling};
 use crate::loader::Loader;
 use crate::masked_head::{HeadScratch, MaskedHead};
 use crate::need::{self, Need, StoredWeights};
@@ -19,6 +18,7 @@ use crate::scratch::{Rows, Scratch, ThreadCrew};
 use crate::term_worker::{TermHead, TermWorker};
 use embedctl_checkpoint::Adapter;
 use embedctl_checkpoint::architecture::{Architecture, LARGEST_CONFIG};
+use embedctl_kernels::{Arithmetic, Isa, TermPooling};
 
 /// The engine's name in messages.
 const NAME: &str = "native";

@@ -13,11 +13,11 @@ mod ranges;
 use std::sync::Mutex;
 
 use super::crew::piece;
-use super::kernels::Isa;
 use super::packed::{InputRanges, LayerWeights, OuterWeights, SmallWeights};
 use super::room::room;
 use super::scratch::{Rows, Scratch, ThreadCrew, ThreadScratch, helpers};
 use embedctl_checkpoint::architecture::{Architecture, Layer};
+use embedctl_kernels::Isa;
 pub(super) use feed_forward::add;
 
 /// A network's description and an instruction set, without weights.

@@ -5,10 +5,10 @@
 
 use std::collections::TryReserveError;
 
-use super::kernels::{CacheLines, Matrix, PackedLayout};
 use super::room::room;
 use embedctl_checkpoint::architecture::{Architecture, ExpertsDescription};
 use embedctl_common::error::Result;
+use embedctl_kernels::{CacheLines, Matrix, PackedLayout};
 
 /// Beside the experts' products: the shares and the bias.
 #[derive(Debug)]

@@ -6,11 +6,11 @@
 
 use std::collections::TryReserveError;
 
-use super::kernels::{CacheLines, Isa, Matrix, Norm, Operand, ProductFinish, linear};
 use super::room::room;
 use embedctl_checkpoint::architecture::{Architecture, LatentAttention};
 use embedctl_common::Activation;
 use embedctl_common::error::Result;
+use embedctl_kernels::{CacheLines, Isa, Matrix, Norm, Operand, ProductFinish, linear};
 
 /// Tokens that run together: enough to make use of each fetched weight, few enough for a core's cache.
 const BLOCK: usize = 64;

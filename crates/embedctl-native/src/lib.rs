@@ -3,7 +3,7 @@
 //! ```text
 //!  a description and its checkpoint ──► loader ──► network: packed weights, one copy ──► executor + scratch of each worker
 //!  (embedctl-checkpoint, checked)                  (fp32, bf16, int16 or int8)           [tokens, hidden], ragged rows
-//!                                                    kernels: AMX, AVX-512, AVX2, NEON, portable
+//!                                                    embedctl-kernels: AMX, AVX-512, …
 //! ```
 //!
 //! - [`Architecture`](embedctl_checkpoint::architecture::Architecture) is config.json as a description; a setting that is
@@ -11,10 +11,10 @@
 //! - [`Encoder`] is an opened transformer. Rows follow one another as `[tokens, hidden]` and attention runs for each row
 //!   and head, so a row's states depend on nothing beside it, bit for bit, in every precision.
 //! - [`StaticTable`] is an opened static model.
-//! - [`kernels`] does the arithmetic in the best instructions that the processor has.
+//! - [`embedctl_kernels`] does the arithmetic in the best instructions that the processor has.
 //!
 //! ```
-//! use embedctl_native::{Encoder, Rows, kernels::Arithmetic};
+//! use embedctl_native::{Arithmetic, Encoder, Rows};
 //!
 //! # fn main() -> embedctl_common::Result<()> {
 //! let encoder = Encoder::open("../../fixtures/architectures/bert".as_ref(), None, Arithmetic::Fp32, 1, None)?;
@@ -37,7 +37,6 @@ mod embedding;
 mod encoder;
 mod executor;
 mod experts;
-pub mod kernels;
 mod latent;
 mod loader;
 mod masked_head;
@@ -92,6 +91,7 @@ pub use self::prepared::PreparedCache;
 pub use self::rotary::RotaryTable;
 pub use self::scratch::Rows;
 pub use self::statics::StaticTable;
+pub use embedctl_common::Arithmetic;
 
 /// Tokens of a batch that suit the network: so many that a product's weights are worth fetching, so few that activations
 /// stay in a core's cache.

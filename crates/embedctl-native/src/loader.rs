@@ -10,7 +10,6 @@ mod products;
 
 use std::sync::Arc;
 
-use super::kernels::{self, Arithmetic, Isa, Matrix, PackedLayout};
 use super::network_weights::NetworkWeights;
 use super::packed::{
     BesideProducts, InputRanges, LayerWeights, Norms, OuterWeights, Product, SmallWeights,
@@ -26,6 +25,7 @@ use embedctl_checkpoint::names::{self, Alternatives, NormNames, TASK_TYPE};
 use embedctl_checkpoint::prefix::{self, Prefix};
 use embedctl_checkpoint::safetensors::{Checkpoint, Tensor, missing};
 use embedctl_checkpoint::tasks::{ChangedModule, TaskWeights};
+use embedctl_kernels::{Arithmetic, Isa, Matrix, Norm, PackedLayout};
 use embedctl_vectors::low_rank::LowRank;
 pub(crate) use products::StoredProduct;
 
@@ -155,7 +155,7 @@ impl<'a> Loader<'a> {
     }
 
     /// The norm of the embeddings.
-    pub(super) fn embedding_norm(&self) -> Result<Option<kernels::Norm>> {
+    pub(super) fn embedding_norm(&self) -> Result<Option<Norm>> {
         let embeddings = &self.architecture.embeddings;
         let names = self.architecture.names.embedding_norm;
         let norm = embeddings.norm;
@@ -182,7 +182,7 @@ impl<'a> Loader<'a> {
     }
 
     /// The norm after the last layer.
-    pub(super) fn final_norm(&self) -> Result<Option<kernels::Norm>> {
+    pub(super) fn final_norm(&self) -> Result<Option<Norm>> {
         let Architecture {
             hidden,
             names,
@@ -435,13 +435,9 @@ impl<'a> Loader<'a> {
         names: Alternatives,
         norm: NormDescription,
         width: usize,
-    ) -> Result<kernels::Norm> {
+    ) -> Result<Norm> {
         if norm.kind == NormKind::Plain {
-            return Ok(kernels::Norm::layer(
-                vec![1.0; width],
-                Vec::new(),
-                norm.epsilon,
-            ));
+            return Ok(Norm::layer(vec![1.0; width], Vec::new(), norm.epsilon));
         }
         // Old checkpoints call a norm's scale and shift gamma and beta.
         let vector = |endings: [&str; 2]| {
@@ -461,14 +457,14 @@ impl<'a> Loader<'a> {
         let mut weight = vector(["weight", "gamma"])?;
         Ok(match norm.kind {
             NormKind::Layer { bias: true } => {
-                kernels::Norm::layer(weight, vector(["bias", "beta"])?, norm.epsilon)
+                Norm::layer(weight, vector(["bias", "beta"])?, norm.epsilon)
             }
             NormKind::Layer { bias: false } | NormKind::Plain => {
-                kernels::Norm::layer(weight, Vec::new(), norm.epsilon)
+                Norm::layer(weight, Vec::new(), norm.epsilon)
             }
             NormKind::Rms { offset } => {
                 weight.iter_mut().for_each(|weight| *weight += offset);
-                kernels::Norm::rms(weight, norm.epsilon)
+                Norm::rms(weight, norm.epsilon)
             }
         })
     }

@@ -6,10 +6,6 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::kernels::{
-    Arithmetic, CacheLines, Isa, Matrix, Norm, Operand, PackedLayout, ProductFinish, TermPooling,
-    linear, linear_part,
-};
 use super::loader::Loader;
 use super::packed::TokenTable;
 use super::rows::StoredRows;
@@ -19,6 +15,10 @@ use embedctl_checkpoint::safetensors::{Checkpoint, Tensor, missing};
 use embedctl_common::Activation;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::small_file;
+use embedctl_kernels::{
+    Arithmetic, CacheLines, Isa, Matrix, Norm, Operand, PackedLayout, ProductFinish, TermPooling,
+    linear, linear_part,
+};
 use embedctl_vectors::Numbers;
 
 /// Terms whose logits are computed at a time: whole panels of every instruction set.

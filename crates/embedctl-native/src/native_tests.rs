@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::crew::{SHARED, piece};
-use super::kernels::{Arithmetic, Isa};
 use super::network::Network;
 use super::network_weights::NetworkWeights;
 use super::room::largest_block;
@@ -14,6 +13,7 @@ use super::scratch::{Rows, Scratch, ThreadCrew, helpers};
 use embedctl_checkpoint::Adapter;
 use embedctl_checkpoint::architecture::Architecture;
 use embedctl_common::error::ErrorKind;
+use embedctl_kernels::{Arithmetic, Isa};
 use embedctl_testing::mutation::{all_asked, most_asked};
 use embedctl_testing::stride;
 
@@ -130,7 +130,7 @@ fn all(case: &Case) -> Vec<&(Vec<u32>, Vec<u32>)> {
 fn every_architecture_gives_transformers_states_on_every_instruction_set() {
     let mut wrong = Vec::new();
     for case in cases() {
-        for isa in Isa::all() {
+        for isa in Isa::all_and_emulated() {
             let worst = match open(&case.folder, isa, Arithmetic::Fp32) {
                 Err(error) => Err(error),
                 Ok(network) => {
@@ -154,7 +154,7 @@ fn a_rows_states_are_the_same_bits_alone_and_in_any_company_in_every_precision()
     let mut tried = 0;
     for case in cases() {
         let name = &case.name;
-        for isa in Isa::all() {
+        for isa in Isa::all_and_emulated() {
             for arithmetic in [
                 Arithmetic::Fp32,
                 Arithmetic::Bf16,
@@ -203,7 +203,10 @@ fn a_rows_states_are_the_same_bits_alone_and_in_any_company_in_every_precision()
 
 #[test]
 fn integers_on_tiles_give_the_states_of_vectors_bit_by_bit() {
-    let sets: Vec<Isa> = (Isa::all().into_iter().filter(|isa| isa.has_tiles())).collect();
+    let sets: Vec<Isa> = (Isa::all_and_emulated()
+        .into_iter()
+        .filter(|isa| isa.has_tiles()))
+    .collect();
     assert!(!sets.is_empty());
     for case in cases().into_iter().step_by(stride(7)) {
         for &isa in &sets {
@@ -309,7 +312,7 @@ fn exact_states_by_halves_of_layers_are_the_bits_of_the_whole_network() {
         let weights = weights.unwrap().unwrap();
         let set = architecture.layers.first().map_or(0, |layer| layer.weights);
         ways[usize::from(architecture.runs_in_halves(set))] += 1;
-        for isa in Isa::all() {
+        for isa in Isa::all_and_emulated() {
             tried += 1;
             if tried % stride(5) != 0 {
                 continue;

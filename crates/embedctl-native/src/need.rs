@@ -2,7 +2,6 @@
 //! kills a process that uses it.
 
 use super::BATCH_TOKENS;
-use super::kernels::Arithmetic;
 use super::latent::packed_bytes;
 use super::packed::Product;
 use super::scratch::Scratch;
@@ -12,6 +11,7 @@ use embedctl_common::machine;
 use embedctl_common::remedies;
 use embedctl_common::setting::PRECISION;
 use embedctl_common::size;
+use embedctl_kernels::Arithmetic;
 
 /// Tokens of the sample by which reduced precision is measured, at most.
 const MEASURED: usize = 2048;

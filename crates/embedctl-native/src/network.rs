@@ -7,12 +7,12 @@ mod operations;
 use std::sync::Arc;
 
 use super::executor::Executor;
-use super::kernels::Isa;
 use super::packed::{LayerWeights, OuterWeights};
 use super::scratch::{Rows, Scratch, ThreadCrew};
 use super::term_worker::TermWorker;
 use embedctl_checkpoint::architecture::Architecture;
 use embedctl_common::error::Result;
+use embedctl_kernels::Isa;
 use embedctl_vectors::Numbers;
 
 /// A network with its weights.

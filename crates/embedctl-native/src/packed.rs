@@ -6,9 +6,9 @@ use super::convolution::ConvolutionWeights;
 use super::delta_rule::DeltaWeights;
 use super::disentangled::RelativePositions;
 use super::experts::ExpertWeights;
-use super::kernels::{Matrix, Norm};
 use super::latent::LatentWeights;
 use super::rotary::RotaryTable;
+use embedctl_kernels::{Matrix, Norm};
 use embedctl_vectors::elements::ElementTable;
 use embedctl_vectors::low_rank::LowRank;
 

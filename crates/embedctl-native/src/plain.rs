@@ -8,7 +8,6 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 pub use self::head::PlainHead;
-use crate::kernels::{Isa, Norm};
 use crate::latent::LatentMatrices;
 use crate::loader::Loader;
 use crate::loader::StoredProduct;
@@ -21,6 +20,7 @@ use embedctl_checkpoint::architecture::{Architecture, ExpertsDescription, Positi
 use embedctl_checkpoint::safetensors::{Checkpoint, Tensor, missing};
 use embedctl_checkpoint::{Adapter, Rotary};
 use embedctl_common::error::{Error, Result};
+use embedctl_kernels::{Isa, Norm};
 use embedctl_vectors::elements::{Element, ElementTable};
 
 /// A described network and its checkpoint. Headers are read when it is opened, weights when they are asked for.

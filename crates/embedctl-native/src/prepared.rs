@@ -21,7 +21,7 @@ use embedctl_common::small_file::{self, read_at};
 use embedctl_common::trust;
 use rayon::prelude::*;
 
-use super::kernels::{Arithmetic, Isa, Matrix, PackedLayout};
+use embedctl_kernels::{Arithmetic, Isa, Matrix, PackedLayout};
 
 /// Raised when packing, or the form of the files, changes within a version of the program.
 const FORM: u32 = 2;

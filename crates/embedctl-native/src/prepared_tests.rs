@@ -4,13 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::kernels::{Arithmetic, Isa};
 use super::network::Network;
 use super::network_weights::NetworkWeights;
 use super::prepared::PreparedCache;
 use super::tests::{CASES, case, run_all};
 use embedctl_checkpoint::architecture::Architecture;
 use embedctl_common::atomic;
+use embedctl_kernels::{Arithmetic, Isa};
 use embedctl_testing::stride;
 
 const REDUCED: [Arithmetic; 3] = [Arithmetic::Int8, Arithmetic::Int16, Arithmetic::Bf16];
@@ -57,7 +57,7 @@ fn every_architecture_gives_the_same_bits_from_the_cache() {
         let case = case(&folder);
         let cache = tempfile::tempdir().unwrap();
         let prepared = PreparedCache::new(cache.path().join("made/here"));
-        for isa in Isa::all() {
+        for isa in Isa::all_and_emulated() {
             for arithmetic in REDUCED {
                 tried += 1;
                 if tried % stride(11) != 0 {
@@ -117,7 +117,7 @@ fn other_weights_settings_and_arithmetic_have_other_files() {
     let prepared = PreparedCache::new(cache.path().to_path_buf());
     let hashes = |all: &[&str]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
     let mut names: Vec<PathBuf> = Vec::new();
-    for isa in Isa::all() {
+    for isa in Isa::all_and_emulated() {
         for arithmetic in REDUCED {
             for hashes in [hashes(&["a", "b"]), hashes(&["ab"]), hashes(&["a", "c"])] {
                 prepared

@@ -2,7 +2,7 @@
 
 use std::collections::TryReserveError;
 
-use super::kernels::{CacheLines, Isa};
+use embedctl_kernels::{CacheLines, Isa};
 
 /// Floats of the feed-forward's inner activations that are alive at a time: three quarters of a megabyte, which with
 /// the weights' panels fits a core's own cache.

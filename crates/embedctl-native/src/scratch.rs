@@ -7,7 +7,6 @@ use std::sync::Mutex;
 use super::crew::{Crew, Helpers, piece};
 use super::disentangled::RelativeScratch;
 use super::experts::ExpertScratch;
-use super::kernels::{AttentionScratch, CacheLines, DeltaHead, Operand};
 use super::latent::LatentScratch;
 use super::relative_bias;
 use super::room::{grow, largest_block};
@@ -18,6 +17,7 @@ use embedctl_common::machine;
 use embedctl_common::remedies;
 use embedctl_common::size;
 use embedctl_common::threads::locked;
+use embedctl_kernels::{AttentionScratch, CacheLines, DeltaHead, Operand};
 
 /// Tokens for which memory is always kept.
 const KEPT: usize = 1024;

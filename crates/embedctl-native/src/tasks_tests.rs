@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::kernels::{Arithmetic, Isa};
 use super::network_weights::NetworkWeights;
 use super::plain::{PlainNetwork, PlainTable};
 use super::tests::{CASES, case_of, open_changed, run_all};
 use embedctl_checkpoint::Adapter;
 use embedctl_checkpoint::architecture::Architecture;
+use embedctl_kernels::{Arithmetic, Isa};
 use embedctl_vectors::elements::Element;
 
 const NAMES: [&str; 2] = ["jina-lora", "jina-lora-two-types"];
@@ -35,7 +35,7 @@ fn every_task_gives_the_states_of_its_own_adapter() {
         for task in tasks(&folder) {
             let case = case_of(&folder, &format!("states-{task}.npy"));
             let adapter = Adapter::Task(task.clone());
-            for isa in Isa::all() {
+            for isa in Isa::all_and_emulated() {
                 let network = open_changed(&folder, Some(&adapter), isa, Arithmetic::Fp32);
                 let states = run_all(&network.unwrap(), &case);
                 let worst = apart(&states, &case.states);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use embedctl_vectors::Numbers;
 
-use crate::kernels::TermPooling;
 use crate::masked_head::{HeadScratch, MaskedHead};
 use crate::scratch::Rows;
+use embedctl_kernels::TermPooling;
 
 /// The head that gives terms of the vocabulary, and how they are pooled.
 pub(crate) struct TermHead {

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::encoder::Encoder;
-use super::kernels::{Arithmetic, TermPooling};
 use super::scratch::Rows;
+use embedctl_kernels::{Arithmetic, TermPooling};
 
 const SPARSE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/sparse");
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use embedctl_native::kernels::TermPooling;
+use embedctl_kernels::TermPooling;
 use embedctl_vectors::Numbers;
 
 /// What is known of a model's sparse vectors.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::engine::Provider;
 use crate::provider::{ProviderReport, check_graph as graph};
-use embedctl_native::kernels::{
+use embedctl_kernels::{
     Arithmetic, HOW_TO_BUILD_ALL, Isa, Matrix, Norm, Operand, PackedLayout, ProductFinish, linear,
 };
 

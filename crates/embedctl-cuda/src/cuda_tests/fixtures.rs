@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use embedctl_native::kernels::Arithmetic;
+use embedctl_kernels::Arithmetic;
 use embedctl_native::{Encoder, Rows};
 use serde_json::Value;
 

@@ -1,8 +1,8 @@
 //! Every architecture's states against transformers' and the native engine's; rows in company; what a layer launches.
 
 use embedctl_checkpoint::architecture::Architecture;
-use embedctl_native::kernels::TermPooling;
-use embedctl_native::{Encoder as NativeEncoder, PlainNetwork, kernels::Arithmetic};
+use embedctl_kernels::TermPooling;
+use embedctl_native::{Arithmetic, Encoder as NativeEncoder, PlainNetwork};
 use embedctl_testing::stride;
 
 use super::emulator::Emulator;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use embedctl_checkpoint::architecture::Architecture;
 use embedctl_common::error::Result;
-use embedctl_native::kernels::Norm;
+use embedctl_kernels::Norm;
 use embedctl_native::{BesideProducts, Norms, PlainNetwork, PlainProduct};
 
 use super::{Form, NormWeights, Place, Step, Weights};

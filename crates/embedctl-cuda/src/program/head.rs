@@ -3,7 +3,7 @@
 use embedctl_checkpoint::architecture::LatentAttention;
 use embedctl_common::Activation;
 use embedctl_common::error::Result;
-use embedctl_native::kernels::TermPooling;
+use embedctl_kernels::TermPooling;
 use embedctl_native::{LatentProduct, PlainProduct};
 
 use super::builder::ProgramBuilder;

@@ -8,7 +8,7 @@ use super::{ModuleInput, Pooling};
 use crate::metadata::{self, AutoEncoderConfig, DenseConfig, PoolingConfig, SpladeConfig};
 use embedctl_checkpoint::safetensors::{Checkpoint, missing};
 use embedctl_common::error::{Error, Result};
-use embedctl_native::kernels::TermPooling;
+use embedctl_kernels::TermPooling;
 use embedctl_rows::{AutoEncoder, Dense, DenseActivation, LayerNorm, PoolingMode, Residual};
 
 /// Keys of a Pooling module's config.json.

@@ -13,7 +13,7 @@ use crate::options::{ModelOptions, ModelTask};
 use crate::sentence_config::SentenceConfig;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::VECTORS;
-use embedctl_native::kernels::TermPooling;
+use embedctl_kernels::TermPooling;
 use embedctl_onnx::graph::Graph;
 use embedctl_rows::sparse::SparseKind;
 use embedctl_rows::{OutputChoice, Step};

@@ -5,16 +5,16 @@ use super::{Executor, Team};
 use crate::crew::piece;
 use crate::delta_rule::DeltaWeights;
 use crate::disentangled::RelativeScratch;
-use crate::kernels::{
-    Arithmetic, Attention, HeadsInput, Matrix, ProductFinish, ScoreBias, Sight, gate_by_sigmoid,
-    linear, rotary,
-};
 use crate::packed::{Product, SmallWeights};
 use crate::relative_bias;
 use crate::room::room;
 use crate::rotary::RotaryTable;
 use crate::scratch::{Rows, Scratch, ThreadCrew, ThreadScratch};
 use embedctl_checkpoint::architecture::{Architecture, Layer};
+use embedctl_kernels::{
+    Arithmetic, Attention, HeadsInput, Matrix, ProductFinish, ScoreBias, Sight, gate_by_sigmoid,
+    linear, rotary,
+};
 
 /// Queries of a part of a row at least, about: each part packs all keys again.
 const PART_QUERIES: usize = 128;

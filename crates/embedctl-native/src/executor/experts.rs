@@ -2,9 +2,9 @@
 
 use super::Executor;
 use crate::experts::{ExpertScratch, ExpertWeights};
-use crate::kernels::{CacheLines, Matrix, Operand, ProductFinish, linear};
 use crate::packed::Product;
 use crate::room::{block, room};
+use embedctl_kernels::{CacheLines, Matrix, Operand, ProductFinish, linear};
 
 impl Executor<'_> {
     /// Writes the sum of the experts with the products `products` for `input`, `[tokens, hidden]`, to `scratch.sum`.

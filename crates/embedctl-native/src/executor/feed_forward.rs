@@ -2,11 +2,11 @@
 
 use super::Executor;
 use super::ranges::{NotedRanges, note};
-use crate::kernels::{CacheLines, Matrix, ProductFinish, linear};
 use crate::packed::{Norms, Product, SmallWeights};
 use crate::room::{block, room};
 use crate::scratch::ThreadScratch;
 use embedctl_checkpoint::architecture::Architecture;
+use embedctl_kernels::{CacheLines, Matrix, ProductFinish, linear};
 
 impl Executor<'_> {
     /// Runs the feed-forward over the states of some tokens.

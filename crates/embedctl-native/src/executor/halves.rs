@@ -3,10 +3,10 @@
 use std::sync::Mutex;
 
 use super::Executor;
-use crate::kernels::Matrix;
 use crate::packed::{InputRanges, SmallWeights};
 use crate::scratch::{Rows, Scratch, ThreadCrew};
 use embedctl_checkpoint::architecture::Layer;
+use embedctl_kernels::Matrix;
 
 impl Executor<'_> {
     /// Runs a layer's first half over `scratch.states`, with the products `products`. `ranges` as in

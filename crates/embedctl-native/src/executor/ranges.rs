@@ -2,9 +2,9 @@
 
 use std::sync::Mutex;
 
-use crate::kernels::Matrix;
 use crate::packed::{InputRanges, Product};
 use embedctl_common::threads::locked;
+use embedctl_kernels::Matrix;
 
 /// The greatest magnitudes of each product's inputs, where they are collected.
 pub(super) type NotedRanges<'r> = Option<Mutex<&'r mut InputRanges>>;

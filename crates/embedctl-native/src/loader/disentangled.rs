@@ -2,10 +2,10 @@
 
 use super::Loader;
 use crate::disentangled::RelativePositions;
-use crate::kernels::{Arithmetic, Isa, Matrix, Operand, PackedLayout, ProductFinish, linear};
 use embedctl_checkpoint::architecture::Architecture;
 use embedctl_checkpoint::names::Sources;
 use embedctl_common::error::Result;
+use embedctl_kernels::{Arithmetic, Isa, Matrix, Operand, PackedLayout, ProductFinish, linear};
 
 impl Loader<'_> {
     /// Keys and queries of relative positions of a layer; `layer` is its part of a name in the checkpoint and in

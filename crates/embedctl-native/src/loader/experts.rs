@@ -2,11 +2,11 @@
 
 use super::Loader;
 use crate::experts::{self, ExpertWeights};
-use crate::kernels::{Arithmetic, Matrix, PackedLayout};
 use crate::packed::{InputRanges, Product};
 use crate::rows::StoredRows;
 use embedctl_checkpoint::architecture::ExpertsDescription;
 use embedctl_common::error::Result;
+use embedctl_kernels::{Arithmetic, Matrix, PackedLayout};
 
 impl Loader<'_> {
     /// Appends the experts' products of the layer that the checkpoint calls `layer` to `products`.

@@ -1,12 +1,12 @@
 //! Loads latent attention.
 
 use super::Loader;
-use crate::kernels::{Arithmetic, Matrix, Norm, Operand, PackedLayout, ProductFinish, linear};
 use crate::latent::{LatentMatrices, LatentWeights};
 use embedctl_checkpoint::architecture::LatentAttention;
 use embedctl_checkpoint::names::LATENT;
 use embedctl_checkpoint::safetensors::{Tensor, missing};
 use embedctl_common::error::Result;
+use embedctl_kernels::{Arithmetic, Matrix, Norm, Operand, PackedLayout, ProductFinish, linear};
 use rayon::prelude::*;
 
 /// `torch.nn.LayerNorm`'s default.

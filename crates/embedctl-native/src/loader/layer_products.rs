@@ -5,11 +5,11 @@ use rayon::prelude::*;
 use super::Loader;
 use super::products::StoredProduct;
 use crate::experts;
-use crate::kernels::{Arithmetic, Matrix, PackedLayout};
 use crate::packed::{InputRanges, Product};
 use embedctl_checkpoint::architecture::{Architecture, ExpertsDescription};
 use embedctl_checkpoint::names::Sources;
 use embedctl_common::error::Result;
+use embedctl_kernels::{Arithmetic, Matrix, PackedLayout};
 
 /// A product of a layer, and where its weights are.
 struct LayerProduct {

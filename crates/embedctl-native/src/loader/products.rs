@@ -1,7 +1,6 @@
 //! The weights of products: their rows under any of their names and in any of their orders, packed for the kernels.
 
 use super::Loader;
-use crate::kernels::{Arithmetic, Matrix, PackedLayout};
 use crate::packed::Product;
 use crate::rows::StoredRows;
 use embedctl_checkpoint::adapter::{WeightChange, class_parts};
@@ -10,6 +9,7 @@ use embedctl_checkpoint::names::{self, Sources};
 use embedctl_checkpoint::safetensors::{Tensor, missing};
 use embedctl_checkpoint::tasks::ChangedModule;
 use embedctl_common::error::{Error, Result};
+use embedctl_kernels::{Arithmetic, Matrix, PackedLayout};
 
 /// A product's weight as a checkpoint stores it.
 pub(crate) struct StoredProduct<'a> {

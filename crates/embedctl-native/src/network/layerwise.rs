@@ -5,12 +5,12 @@ use rayon::prelude::*;
 use super::Network;
 use crate::BATCH_TOKENS;
 use crate::executor::Executor;
-use crate::kernels::{Arithmetic, CacheLines};
 use crate::loader::Loader;
 use crate::network_weights::NetworkWeights;
 use crate::packed::{InputRanges, LayerWeights, OuterWeights, Product};
 use crate::scratch::{Rows, Scratch, ThreadCrew};
 use embedctl_common::error::{Error, Result};
+use embedctl_kernels::{Arithmetic, CacheLines};
 
 /// Rows of random ids by which 8-bit products are balanced, and their length.
 const CALIBRATION: (usize, usize) = (64, 24);

@@ -6,13 +6,13 @@ use rayon::prelude::*;
 
 use super::Network;
 use super::layerwise::calibrate;
-use crate::kernels::{Arithmetic, Isa};
 use crate::loader::Loader;
 use crate::masked_head::{MaskedHead, StoredHead};
 use crate::network_weights::NetworkWeights;
 use crate::packed::{LayerWeights, OuterWeights};
 use embedctl_checkpoint::architecture::Architecture;
 use embedctl_common::error::Result;
+use embedctl_kernels::{Arithmetic, Isa};
 
 impl Network {
     pub(crate) fn open(

@@ -1,9 +1,9 @@
 //! How much a network computes.
 
 use super::Network;
-use crate::kernels::Matrix;
 use crate::packed::Product;
 use embedctl_checkpoint::architecture::Layer;
+use embedctl_kernels::Matrix;
 
 impl Network {
     /// Multiplications and additions for a row of `tokens` tokens, of the layers' products and of attention.

@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use super::{PlainNetwork, PlainProduct, PlainTable};
-use crate::kernels::Norm;
 use crate::masked_head::StoredHead;
 use crate::rows::StoredRows;
 use embedctl_common::Activation;
 use embedctl_common::error::Result;
+use embedctl_kernels::Norm;
 use embedctl_vectors::elements::Element;
 
 /// A masked-LM head without its products ([`PlainProduct::TermTransform`], [`PlainProduct::Terms`]).

@@ -37,8 +37,8 @@ pub(crate) mod tests;
 #[cfg(test)]
 mod types_tests;
 
+use embedctl_kernels::TermPooling;
 use embedctl_native::PlainNetwork;
-use embedctl_native::kernels::TermPooling;
 use embedctl_onnx::{GraphProto, ModelProto, OperatorSet, StringEntry};
 use prost::Message as _;
 

@@ -1,6 +1,6 @@
 //! Norms of states.
 
-use embedctl_native::kernels::Norm;
+use embedctl_kernels::Norm;
 use embedctl_onnx::{Attribute, FLOAT};
 
 use super::FloatType;

@@ -1,7 +1,7 @@
 //! Pooling and the modules after it as part of a graph, by the mask alone: for files that other programs run.
 
 use embedctl_common::Activation;
-use embedctl_native::kernels::Norm;
+use embedctl_kernels::Norm;
 use embedctl_onnx::{Attribute, FLOAT};
 use embedctl_rows::{Dense, DenseActivation, LayerNorm, PoolingMode, Residual, Step};
 

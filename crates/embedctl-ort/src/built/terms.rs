@@ -1,6 +1,6 @@
 //! The masked-LM head and the pooling of its logits.
 
-use embedctl_native::kernels::TermPooling;
+use embedctl_kernels::TermPooling;
 use embedctl_native::{PlainNetwork, PlainProduct};
 use embedctl_onnx::{Attribute, FLOAT};
 

@@ -4,7 +4,7 @@ use super::Pooler;
 use crate::Step;
 use crate::multi::MultiKind;
 use crate::sparse::SparseKind;
-use embedctl_native::kernels::{Isa, TermPooling};
+use embedctl_kernels::{Isa, TermPooling};
 use embedctl_vectors::{Numbers, RowForm, RowVector, RowVectors};
 
 /// The form of a pooler's rows, and how they get it.

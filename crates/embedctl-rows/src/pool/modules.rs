@@ -8,9 +8,7 @@ use crate::LayerNorm;
 use crate::Residual;
 use crate::Step;
 use embedctl_common::hash::Hash;
-use embedctl_native::kernels::{
-    Arithmetic, Isa, Matrix, Operand, PackedLayout, ProductFinish, linear,
-};
+use embedctl_kernels::{Arithmetic, Isa, Matrix, Operand, PackedLayout, ProductFinish, linear};
 
 /// The least norm that a vector is divided by.
 const NORM_FLOOR: f32 = 1e-12;

@@ -20,7 +20,6 @@ use crate::reading::source::Planned;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use embedctl_common::error::Result;
-use embedctl_records::columns::InputColumns;
 use embedctl_records::lines::Filled;
 use embedctl_records::parse::Parser;
 use embedctl_records::position::Seek;

@@ -5,13 +5,13 @@
 //! product's numbers. `PRECISION` is fp32, bf16, int16 or int8.
 //!
 //! ```text
-//! cargo bench --profile dev -p embedctl-native --bench products -- [PRECISION...]
+//! cargo bench --profile dev -p embedctl-kernels --bench products -- [PRECISION...]
 //! ```
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use embedctl_native::kernels::{
+use embedctl_kernels::{
     Arithmetic, Isa, Matrix, Operand, PackedLayout, ProductFinish, linear, peak,
 };
 

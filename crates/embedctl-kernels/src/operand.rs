@@ -69,7 +69,8 @@ impl Operand {
     }
 
     /// Dwords of a row of `inputs` values, in the arithmetic that takes most: as floats, in tiles as three bfloat16 each.
-    pub(crate) fn dwords(inputs: usize) -> usize {
+    #[must_use]
+    pub fn dwords(inputs: usize) -> usize {
         inputs.div_ceil(2 * amx::SIDE) * 3 * amx::SIDE
     }
 

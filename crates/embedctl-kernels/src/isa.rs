@@ -25,7 +25,7 @@ pub(super) enum TileKind {
     #[cfg(kernels = "amx")]
     Amx,
     /// Plain code, which gives the same bits.
-    #[cfg(test)]
+    #[cfg(kernels = "plain-tiles")]
     Plain,
 }
 
@@ -137,7 +137,15 @@ impl Isa {
     pub fn all() -> Vec<Self> {
         let mut all: Vec<Self> = Self::amx().into_iter().collect();
         all.extend(Self::of_vectors());
-        #[cfg(test)]
+        all
+    }
+
+    /// The same with plain code in the place of a unit for tiles, before the last one. It gives the bits of that unit, so that
+    /// tests run everything around it on any processor; builds of the profile `dev` alone have it.
+    #[must_use]
+    pub fn all_and_emulated() -> Vec<Self> {
+        let mut all = Self::all();
+        #[cfg(kernels = "plain-tiles")]
         all.insert(
             all.len() - 1,
             Self {
@@ -242,7 +250,7 @@ impl Isa {
     pub fn named(name: &str) -> Result<Self, String> {
         let named = |all: Vec<Self>| all.into_iter().find(|isa| isa.name() == name);
         // The system is not asked for tiles where others are named.
-        let found = named(Self::of_vectors()).or_else(|| named(Self::all()));
+        let found = named(Self::of_vectors()).or_else(|| named(Self::all_and_emulated()));
         found.ok_or_else(|| {
             let names: Vec<_> = Self::all().iter().map(|isa| isa.name()).collect();
             let names = names.join(", ");
@@ -263,7 +271,7 @@ impl Isa {
         match self.tiles {
             #[cfg(kernels = "amx")]
             Some(TileKind::Amx) => "amx",
-            #[cfg(test)]
+            #[cfg(kernels = "plain-tiles")]
             Some(TileKind::Plain) => "portable-tiles",
             None => self.level.name(),
         }
@@ -315,24 +323,24 @@ impl fmt::Display for Isa {
 macro_rules! with {
     ($isa:expr, $simd:ident => $work:expr) => {{
         #[allow(unused_imports)] // kernels for floats alone may be built
-        use $crate::kernels::{isa::InstructionLevel, isa::with_floats, simd::Simd};
+        use $crate::{isa::InstructionLevel, isa::with_floats, simd::Simd};
         match $isa.level {
             #[cfg(kernels = "avx2-vnni")]
             InstructionLevel::Avx2Vnni => {
                 // SAFETY: an `Isa` of this level is made only where it has AVX-VNNI too.
-                let $simd = unsafe { $crate::kernels::simd::avx2::Avx2::<true>::new() };
+                let $simd = unsafe { $crate::simd::avx2::Avx2::<true>::new() };
                 $simd.enter(#[inline(always)] || $work)
             }
             #[cfg(kernels = "neon-dot")]
             InstructionLevel::NeonDot => {
                 // SAFETY: an `Isa` of this level is made only where it has the dot product too.
-                let $simd = unsafe { $crate::kernels::simd::neon::Neon::<true, false>::new() };
+                let $simd = unsafe { $crate::simd::neon::Neon::<true, false>::new() };
                 $simd.enter(#[inline(always)] || $work)
             }
             #[cfg(kernels = "neon-i8mm")]
             InstructionLevel::NeonI8mm => {
                 // SAFETY: an `Isa` of this level is made only where it has the product of blocks too.
-                let $simd = unsafe { $crate::kernels::simd::neon::Neon::<true, true>::new() };
+                let $simd = unsafe { $crate::simd::neon::Neon::<true, true>::new() };
                 $simd.enter(#[inline(always)] || $work)
             }
             _ => with_floats!($isa, $simd => $work),
@@ -344,29 +352,29 @@ pub(crate) use with;
 /// As [`with!`], for work that multiplies no integers: sets that differ in such instructions alone share one compilation.
 macro_rules! with_floats {
     ($isa:expr, $simd:ident => $work:expr) => {{
-        use $crate::kernels::{isa::FloatLevel, simd::Simd};
+        use $crate::{isa::FloatLevel, simd::Simd};
         match $isa.level.of_floats() {
             FloatLevel::Portable => {
-                let $simd = $crate::kernels::simd::portable::Portable;
+                let $simd = $crate::simd::portable::Portable;
                 $simd.enter(#[inline(always)] || $work)
             }
             #[cfg(any(kernels = "avx2", kernels = "avx2-vnni"))]
             FloatLevel::Avx2 => {
                 // SAFETY: an `Isa` of such a level is made only where the processor has AVX2 and FMA.
-                let $simd = unsafe { $crate::kernels::simd::avx2::Avx2::<false>::new() };
+                let $simd = unsafe { $crate::simd::avx2::Avx2::<false>::new() };
                 $simd.enter(#[inline(always)] || $work)
             }
             #[cfg(kernels = "avx512")]
             FloatLevel::Avx512 => {
                 // SAFETY: an `Isa` of this level is made only where the processor has AVX-512 with the
                 // extensions that the token's documentation lists.
-                let $simd = unsafe { $crate::kernels::simd::avx512::Avx512::new() };
+                let $simd = unsafe { $crate::simd::avx512::Avx512::new() };
                 $simd.enter(#[inline(always)] || $work)
             }
             #[cfg(any(kernels = "neon", kernels = "neon-dot", kernels = "neon-i8mm"))]
             FloatLevel::Neon => {
                 // SAFETY: an `Isa` of such a level is made only where the processor has NEON.
-                let $simd = unsafe { $crate::kernels::simd::neon::Neon::<false, false>::new() };
+                let $simd = unsafe { $crate::simd::neon::Neon::<false, false>::new() };
                 $simd.enter(#[inline(always)] || $work)
             }
         }
@@ -379,7 +387,7 @@ pub(crate) use with_floats;
 macro_rules! with_tiles {
     ($isa:expr, $simd:ident, $tiles:ident => $work:expr) => {{
         #[allow(unused_imports)] // there may be none
-        use $crate::kernels::isa::TileKind;
+        use $crate::isa::TileKind;
         match $isa.tiles {
             None => None,
             #[cfg(kernels = "amx")]
@@ -388,21 +396,21 @@ macro_rules! with_tiles {
                 // has given its permission.
                 let ($simd, $tiles) = unsafe {
                     (
-                        $crate::kernels::simd::avx512::Avx512::new(),
-                        $crate::kernels::amx::Amx::new(),
+                        $crate::simd::avx512::Avx512::new(),
+                        $crate::amx::Amx::new(),
                     )
                 };
-                Some($crate::kernels::simd::Simd::enter(
+                Some($crate::simd::Simd::enter(
                     $simd,
                     #[inline(always)]
                     || $work,
                 ))
             }
-            #[cfg(test)]
+            #[cfg(kernels = "plain-tiles")]
             Some(TileKind::Plain) => {
                 let ($simd, $tiles) = (
-                    $crate::kernels::simd::portable::Portable,
-                    $crate::kernels::amx::PlainTiles,
+                    $crate::simd::portable::Portable,
+                    $crate::amx::PlainTiles,
                 );
                 Some($work)
             }
@@ -410,3 +418,33 @@ macro_rules! with_tiles {
     }};
 }
 pub(crate) use with_tiles;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Other tests run what this build has; this one says what they leave out. `EMBEDCTL_TEST_REQUIRE=kernels` wants all.
+    #[test]
+    fn instruction_sets_that_this_build_lacks_are_named() {
+        let absent = Isa::absent();
+        for name in &absent {
+            let error = Isa::named(name).unwrap_err();
+            assert!(
+                error.contains(name) && error.contains("EMBEDCTL_KERNELS=all"),
+                "{error}"
+            );
+        }
+        let required = std::env::var("EMBEDCTL_TEST_REQUIRE").unwrap_or_default();
+        if required.split(',').any(|word| word == "kernels") {
+            assert_eq!(absent, [""; 0], "EMBEDCTL_KERNELS=all builds all kernels");
+        } else if !absent.is_empty() {
+            eprintln!(
+                "kernels are not tested for {}: EMBEDCTL_KERNELS=all builds them",
+                absent.join(", ")
+            );
+        }
+        // A build has the fastest of the machine that it was built on, or says that it is slow.
+        let fastest = absent.contains(&"amx") || absent.contains(&detection::vectors()[0]);
+        assert_eq!(Isa::why_slower().is_some(), fastest, "{absent:?}");
+    }
+}

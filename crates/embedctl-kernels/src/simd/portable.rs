@@ -54,7 +54,7 @@ fn rounded(x: f32) -> f32 {
 
 impl Simd for Portable {
     const LANES: usize = N;
-    const HAS_TILES: bool = cfg!(test);
+    const HAS_TILES: bool = cfg!(kernels = "plain-tiles");
     const PANEL: usize = 2;
     const ROWS: usize = 4;
     const NARROW_ROWS: usize = 4;

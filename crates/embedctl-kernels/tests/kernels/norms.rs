@@ -8,7 +8,7 @@ fn activations_are_exact_within_single_precision() {
     x.extend([
         0.0, -0.0, 1e-40, -1e-40, 1e-20, 88.0, -88.0, 1e10, -1e10, 1e30, -1e30,
     ]);
-    for isa in Isa::all() {
+    for isa in Isa::all_and_emulated() {
         for activation in ACTIVATIONS {
             let mut got = x.clone();
             activate_all(activation, isa, &mut got);
@@ -30,7 +30,7 @@ fn activations_are_exact_within_single_precision() {
 
 #[test]
 fn norms_and_rotary_agree_with_plain_code() {
-    for isa in Isa::all() {
+    for isa in Isa::all_and_emulated() {
         for width in [1, 3, 8, 16, 17, 64, 65, 100, 384] {
             let (x, weight, bias) = (random(3 * width, 21), random(width, 22), random(width, 23));
             for layer in [true, false] {

@@ -6,8 +6,8 @@ mod norms;
 mod products;
 mod tiles;
 
-use super::*;
 use embedctl_common::Activation;
+use embedctl_kernels::*;
 
 /// Numbers from -1 to 1, the same for the same seed.
 fn random(count: usize, seed: u64) -> Vec<f32> {
@@ -96,7 +96,7 @@ const ACTIVATIONS: [Activation; 6] = [
 
 #[test]
 fn nan_stays_nan() {
-    for isa in Isa::all() {
+    for isa in Isa::all_and_emulated() {
         for activation in ACTIVATIONS {
             for place in [0, 7, 16, 18] {
                 let mut x = vec![0.5; 19];
@@ -148,7 +148,7 @@ fn nan_stays_nan() {
 
 #[test]
 fn operations_of_the_peak_are_counted() {
-    for isa in Isa::all() {
+    for isa in Isa::all_and_emulated() {
         let count = |arithmetic| peak::operations(isa, arithmetic, 1000);
         if isa.has_tiles() {
             let vectors = |arithmetic| peak::operations(isa.without_tiles(), arithmetic, 1000);
@@ -180,7 +180,7 @@ fn operations_of_the_peak_are_counted() {
 
 #[test]
 fn the_processor_is_asked_by_name() {
-    for isa in Isa::all() {
+    for isa in Isa::all_and_emulated() {
         assert_eq!(Isa::named(isa.name()), Ok(isa));
         assert!(isa.speeds_up(Arithmetic::Fp32));
     }
@@ -189,30 +189,8 @@ fn the_processor_is_asked_by_name() {
         error.contains("EMBEDCTL_CPU") && error.contains("portable"),
         "{error}"
     );
-    assert_eq!(Isa::all().last().map(|isa| isa.name()), Some("portable"));
-}
-
-/// Other tests run what this build has; this one says what they leave out. `EMBEDCTL_TEST_REQUIRE=kernels` wants all.
-#[test]
-fn instruction_sets_that_this_build_lacks_are_named() {
-    let absent = Isa::absent();
-    for name in &absent {
-        let error = Isa::named(name).unwrap_err();
-        assert!(
-            error.contains(name) && error.contains("EMBEDCTL_KERNELS=all"),
-            "{error}"
-        );
-    }
-    let required = std::env::var("EMBEDCTL_TEST_REQUIRE").unwrap_or_default();
-    if required.split(',').any(|word| word == "kernels") {
-        assert_eq!(absent, [""; 0], "EMBEDCTL_KERNELS=all builds all kernels");
-    } else if !absent.is_empty() {
-        eprintln!(
-            "kernels are not tested for {}: EMBEDCTL_KERNELS=all builds them",
-            absent.join(", ")
-        );
-    }
-    // A build has the fastest of the machine that it was built on, or says that it is slow.
-    let fastest = absent.contains(&"amx") || absent.contains(&detection::vectors()[0]);
-    assert_eq!(Isa::why_slower().is_some(), fastest, "{absent:?}");
+    assert_eq!(
+        Isa::all_and_emulated().last().map(|isa| isa.name()),
+        Some("portable")
+    );
 }

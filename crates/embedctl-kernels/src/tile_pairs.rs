@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn blocks_give_the_sums_of_plain_code_at_every_height_and_length() {
-        for isa in Isa::all() {
+        for isa in Isa::all_and_emulated() {
             with!(isa, s => {
                 check(s, Sums::<true>);
                 check(s, Sums::<false>);

@@ -59,7 +59,8 @@ pub struct PackedLayout {
 
 impl PackedLayout {
     /// The arithmetic of a product that is wanted in `arithmetic`: 8-bit sums over very many inputs could overflow.
-    pub(crate) fn fitting(self, arithmetic: Arithmetic) -> Arithmetic {
+    #[must_use]
+    pub fn fitting(self, arithmetic: Arithmetic) -> Arithmetic {
         match self.inputs > MOST_INPUTS {
             true => Arithmetic::Fp32,
             false => arithmetic,
@@ -67,7 +68,8 @@ impl PackedLayout {
     }
 
     /// Bytes of a matrix's [parts](Matrix::parts).
-    pub(crate) fn bytes(self, isa: Isa, arithmetic: Arithmetic) -> u64 {
+    #[must_use]
+    pub fn bytes(self, isa: Isa, arithmetic: Arithmetic) -> u64 {
         let numbers = tile_numbers(isa, arithmetic, self.inputs);
         let columns = columns(panel_columns(isa, numbers), self.outputs, self.gated);
         let steps = steps(numbers, arithmetic, self.inputs);
@@ -334,7 +336,8 @@ impl Matrix {
     }
 
     /// Whether it holds the numbers that it was packed from as floats: in single precision, and not in tiles.
-    pub(crate) fn is_exact(&self) -> bool {
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
         self.form.arithmetic == Arithmetic::Fp32 && self.form.numbers.is_none()
     }
 
@@ -342,7 +345,7 @@ impl Matrix {
     ///
     /// # Panics
     /// If the matrix is not [exact](Self::is_exact), or gated, has no such row, or `out` has another length.
-    pub(crate) fn row(&self, row: usize, out: &mut [f32]) {
+    pub fn row(&self, row: usize, out: &mut [f32]) {
         let inputs = self.form.inputs;
         assert!(
             self.is_exact() && !self.gated,

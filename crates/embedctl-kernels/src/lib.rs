@@ -27,9 +27,6 @@ mod rotary;
 mod rounding;
 mod simd;
 mod terms;
-#[cfg(test)]
-#[path = "kernels_tests/mod.rs"]
-mod tests;
 mod tile;
 mod tile_layout;
 mod tile_pairs;

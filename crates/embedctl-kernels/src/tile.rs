@@ -210,13 +210,13 @@ macro_rules! with_bf16 {
     ($isa:expr, $simd:ident, $halves:ident => $work:expr) => {{
         #[cfg(kernels = "avx512")]
         {
-            use $crate::kernels::simd::Simd;
+            use $crate::simd::Simd;
             $isa.multiplies_bf16().then(|| {
                 // SAFETY: only AVX-512 has them, and the processor was asked.
                 let ($simd, $halves) = unsafe {
                     (
-                        $crate::kernels::simd::avx512::Avx512::new(),
-                        $crate::kernels::tile::Halves::new(),
+                        $crate::simd::avx512::Avx512::new(),
+                        $crate::tile::Halves::new(),
                     )
                 };
                 $simd.enter(

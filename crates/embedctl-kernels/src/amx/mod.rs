@@ -13,14 +13,14 @@
 
 #[cfg(kernels = "amx")]
 mod permission;
-#[cfg(test)]
+#[cfg(kernels = "plain-tiles")]
 mod plain;
 #[cfg(kernels = "amx")]
 mod unit;
 
 #[cfg(kernels = "amx")]
 pub(super) use self::permission::permission;
-#[cfg(test)]
+#[cfg(kernels = "plain-tiles")]
 pub(super) use self::plain::PlainTiles;
 #[cfg(kernels = "amx")]
 pub(super) use self::unit::Amx;
@@ -146,3 +146,7 @@ pub(super) trait Tiles: Copy {
         sums: &mut [SumRow],
     );
 }
+
+#[cfg(test)]
+#[path = "amx_tests.rs"]
+mod tests;

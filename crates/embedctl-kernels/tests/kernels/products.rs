@@ -32,7 +32,7 @@ pub(super) fn tolerance(arithmetic: Arithmetic, inputs: usize) -> f64 {
 
 #[test]
 fn products_agree_with_plain_code_at_every_edge_of_the_tiles() {
-    for isa in Isa::all() {
+    for isa in Isa::all_and_emulated() {
         for arithmetic in ARITHMETICS {
             for (outputs, inputs) in [
                 (1, 1),
@@ -74,7 +74,7 @@ fn a_packed_matrix_of_single_precision_gives_its_rows_back() {
     let (outputs, inputs) = (130, 64);
     let mut weights = random(outputs * inputs, 11);
     weights[3] = -0.0;
-    for isa in Isa::all().into_iter().map(Isa::without_tiles) {
+    for isa in Isa::all_and_emulated().into_iter().map(Isa::without_tiles) {
         let matrix = pack(isa, Arithmetic::Fp32, outputs, inputs, &weights, &[]);
         assert!(matrix.is_exact());
         let mut row = vec![f32::NAN; inputs];
@@ -109,7 +109,7 @@ fn products_of_bfloat16_are_the_same_bits_on_every_instruction_set() {
         let want = plain_product(&near, &rounded, &bias, inputs);
         // Tiles sum even and odd inputs apart.
         let mut firsts: [Option<Vec<u32>>; 2] = [None, None];
-        for isa in Isa::all() {
+        for isa in Isa::all_and_emulated() {
             let matrix = pack(isa, Arithmetic::Bf16, outputs, inputs, &weights, &bias);
             let got = product(&matrix, &x, 7);
             for (place, (got, want)) in got.iter().zip(&want).enumerate().skip(outputs) {
@@ -152,10 +152,11 @@ fn products_of_8_bits_are_the_same_bits_by_blocks_and_by_quads() {
 fn a_row_is_bit_identical_alone_and_in_company() {
     let (outputs, rows) = (70, 29);
     // The second is several blocks of inputs long.
-    for (inputs, isa) in [50, 1000]
-        .into_iter()
-        .flat_map(|inputs| Isa::all().into_iter().map(move |isa| (inputs, isa)))
-    {
+    for (inputs, isa) in [50, 1000].into_iter().flat_map(|inputs| {
+        Isa::all_and_emulated()
+            .into_iter()
+            .map(move |isa| (inputs, isa))
+    }) {
         let (weights, bias, x) = (
             random(outputs * inputs, 4),
             random(outputs, 5),
@@ -197,7 +198,7 @@ fn balanced_and_rotated_products_stay_what_they_were() {
         }
         let want = plain_product(&x, &weights, &bias, inputs);
         let norm = want.iter().map(|x| x * x).sum::<f64>().sqrt();
-        for isa in Isa::all() {
+        for isa in Isa::all_and_emulated() {
             let error = |ranges: Option<&[f32]>| {
                 let layout = PackedLayout {
                     outputs,
@@ -311,7 +312,7 @@ fn products_are_right_at_every_width_of_published_models() {
         };
         let (weights, x) = (normal(outputs * inputs, 61), normal(rows * inputs, 62));
         let want = plain_product(&x, &weights, &vec![0.0; outputs], inputs);
-        for isa in Isa::all() {
+        for isa in Isa::all_and_emulated() {
             for (arithmetic, limit) in [(Arithmetic::Int8, 0.02), (Arithmetic::Int16, 2e-4)] {
                 let matrix = pack(isa, arithmetic, outputs, inputs, &weights, &[]);
                 let error = relative(&product(&matrix, &x, rows), &want);
@@ -343,7 +344,7 @@ fn sums_of_16_bits_leave_them_for_no_row() {
             for size in [1e-28_f32, 1e-19, 1e-12, 1.0, 1e9, 1e16, 1e18] {
                 let x: Vec<f32> = values.iter().map(|x| x * size).collect();
                 let want = plain_product(&x, &values, &[0.0], inputs);
-                for isa in Isa::all() {
+                for isa in Isa::all_and_emulated() {
                     let matrix = pack(isa, Arithmetic::Int16, 1, inputs, &values, &[]);
                     let error = relative(&product(&matrix, &x, 1), &want);
                     assert!(error < 1e-3, "{isa}, {inputs} inputs of {size}: {error}");
@@ -369,7 +370,7 @@ fn every_finish_does_what_it_says() {
         let (weights, bias) = (random(2 * outputs * inputs, 17), random(2 * outputs, 18));
         let (x, residual) = (random(rows * inputs, 19), random(rows * (outputs + 3), 20));
         let half = outputs * inputs;
-        for isa in Isa::all() {
+        for isa in Isa::all_and_emulated() {
             for arithmetic in ARITHMETICS {
                 let plain = pack(
                     isa,

@@ -240,7 +240,7 @@ fn attention_agrees_with_plain_code() {
             .map(|reach| random(heads * (2 * reach + 1), 13))
             .unwrap_or_default();
         let want = plain_attention(&case, &q, &k, &v, &bias);
-        for isa in Isa::all() {
+        for isa in Isa::all_and_emulated() {
             for (arithmetic, limit) in [
                 (Arithmetic::Fp32, 2e-6),
                 (Arithmetic::Bf16, 2e-2),
@@ -290,7 +290,7 @@ fn attention_lets_nothing_that_is_not_a_number_vanish() {
             reach: None,
         };
         let size = case.len * 16;
-        for isa in Isa::all() {
+        for isa in Isa::all_and_emulated() {
             for which in 0..3 {
                 let mut inputs = [random(size, 26), random(size, 27), random(size, 28)];
                 // Token 20's second head: beyond a full vector of keys.
@@ -394,7 +394,7 @@ fn an_attention_sink_takes_nothing_from_the_others() {
                         len,
                         reach: None,
                     };
-                    for isa in Isa::all() {
+                    for isa in Isa::all_and_emulated() {
                         let is_usual = [8.0, 11.0, 16.0].contains(&strength) && sinks[0] == 0;
                         if isa.name().starts_with("portable")
                             && (len > 513 || len > 64 && !is_usual)
