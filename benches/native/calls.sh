@@ -7,8 +7,8 @@
 set -eu
 objdump -d -C --no-show-raw-insn "${1:-target/debug/embedctl}" | awk '
     /^[0-9a-f]+ <.*>:$/ {
-        inside = /<embedctl_native::kernels::simd::.*::enter::compiled/
-        if (inside) { set = $0; sub(/^[^<]*<<embedctl_native::kernels::simd::/, "", set); sub(/::.*/, "", set) }
+        inside = /<embedctl_kernels::simd::.*::enter::compiled/
+        if (inside) { set = $0; sub(/^[^<]*<<embedctl_kernels::simd::/, "", set); sub(/::.*/, "", set) }
         next
     }
     inside && /call +[0-9a-f]+ </ {

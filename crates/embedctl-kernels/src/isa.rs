@@ -145,14 +145,13 @@ impl Isa {
     #[must_use]
     pub fn all_and_emulated() -> Vec<Self> {
         let mut all = Self::all();
+        let last = all.pop();
         #[cfg(kernels = "plain-tiles")]
-        all.insert(
-            all.len() - 1,
-            Self {
-                level: InstructionLevel::Portable,
-                tiles: Some(TileKind::Plain),
-            },
-        );
+        all.push(Self {
+            level: InstructionLevel::Portable,
+            tiles: Some(TileKind::Plain),
+        });
+        all.extend(last);
         all
     }
 
