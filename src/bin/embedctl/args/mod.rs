@@ -25,6 +25,7 @@ mod verify;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use clap::builder::{FalseyValueParser, PossibleValuesParser, Resettable};
 use clap::parser::ValueSource;
@@ -333,6 +334,11 @@ fn variables(matches: &ArgMatches) -> Vec<OsString> {
     let Some((name, matches)) = matches.subcommand() else {
         return Vec::new();
     };
+    let is_set =
+        |id: &clap::Id| matches.value_source(id.as_str()) == Some(ValueSource::EnvVariable);
+    if !matches.ids().any(is_set) {
+        return Vec::new();
+    }
     let command = command();
     let command = command.find_subcommand(name).into_iter();
     let is_used = |arg: &&Arg| {
@@ -346,13 +352,17 @@ fn variables(matches: &ArgMatches) -> Vec<OsString> {
         .collect()
 }
 
-/// The command line as clap sees it: for help, completions and manual pages.
+/// The command line as clap sees it: for parsing, help, completions and manual pages. It takes a millisecond to put together, and
+/// a run asks for it several times.
 pub fn command() -> clap::Command {
-    let command = Args::command()
-        .mut_subcommand("embed", embed::with_output)
-        .mut_subcommand("score", score::shown)
-        .mut_subcommand("tokens", tokens::shown);
-    negative_numbers(command)
+    static COMMAND: LazyLock<clap::Command> = LazyLock::new(|| {
+        let command = Args::command()
+            .mut_subcommand("embed", embed::with_output)
+            .mut_subcommand("score", score::shown)
+            .mut_subcommand("tokens", tokens::shown);
+        negative_numbers(command)
+    });
+    COMMAND.clone()
 }
 
 /// `--batch-size -1` is a wrong number, not an option of the name `-1`.

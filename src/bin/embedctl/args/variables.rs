@@ -19,16 +19,20 @@ const OF_TESTS: [&str; 3] = ["EMBEDCTL_TEST_", "EMBEDCTL_EMULAT", "EMBEDCTL_UPDA
 
 /// What is wrong with each of the variables `set` that has the prefix and is no setting, in their order.
 pub fn unknown(set: impl Iterator<Item = String>) -> Vec<String> {
+    let may_be_unknown = |name: &String| {
+        name.starts_with(PREFIX)
+            && !OTHERS.contains(&name.as_str())
+            && !OF_TESTS.iter().any(|start| name.starts_with(start))
+    };
+    let mut unknown: BTreeSet<String> = set.filter(may_be_unknown).collect();
+    if unknown.is_empty() {
+        return Vec::new();
+    }
     let command = super::command();
     let known: BTreeSet<String> = of_options(&command)
         .chain(OTHERS.map(str::to_owned))
         .collect();
-    let is_unknown = |name: &String| {
-        name.starts_with(PREFIX)
-            && !known.contains(name)
-            && !OF_TESTS.iter().any(|start| name.starts_with(start))
-    };
-    let unknown: BTreeSet<String> = set.filter(is_unknown).collect();
+    unknown.retain(|name| !known.contains(name));
     let told = unknown.iter().map(|name| {
         let near = known.iter().filter(|one| is_misspelling(name, one));
         let near = near.min_by_key(|one| strsim::osa_distance(name, one));

@@ -1,5 +1,6 @@
 //! One settings file: read, and checked against the options of the commands.
 
+use std::cell::LazyCell;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
@@ -55,11 +56,11 @@ impl fmt::Display for ConfigLine {
 }
 
 impl ConfigFile {
-    /// Reads a file; `None` if there is none. `program` is the built command with all subcommands.
+    /// Reads a file; `None` if there is none. `program` is the built command with all subcommands, of which a file alone has need.
     pub(super) fn read(
         path: &Path,
         kind: FileKind,
-        program: &Command,
+        program: &LazyCell<Command, impl FnOnce() -> Command>,
     ) -> Result<Option<Self>, String> {
         let refuse = |reason: &dyn fmt::Display| format!("{}: {reason}", path.display());
         let found = match fs::metadata(path) {
@@ -249,7 +250,8 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::{args, mutation};
+    use crate::config::built;
+    use crate::mutation;
 
     /// A damaged file is refused with a line number, or holds only known options.
     #[test]
@@ -269,8 +271,7 @@ on_error = "skip"
 [bench]
 max-regression = 2.5
 "#;
-        let mut program = args::command();
-        program.build();
+        let program = LazyCell::new(built);
         let mut read = 0;
         mutation::each("embedctl.toml", GOOD, 300, |path| {
             match ConfigFile::read(path, FileKind::User, &program) {

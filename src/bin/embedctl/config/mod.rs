@@ -14,6 +14,7 @@ mod file;
 mod limits;
 mod places;
 
+use std::cell::LazyCell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -45,8 +46,7 @@ impl Config {
             return Ok(Self::default());
         };
         let mut config = Self::default();
-        let mut command = args::command();
-        command.build();
+        let command = LazyCell::new(built);
         for (path, kind) in places::all(typed.get_one::<PathBuf>("config")) {
             if let Some(doubt) = (kind == FileKind::Project)
                 .then(|| runtime::doubt(&path))
@@ -82,8 +82,7 @@ impl Config {
         let Some((name, of_command)) = typed.as_ref().and_then(ArgMatches::subcommand) else {
             return Ok(completed);
         };
-        let mut command = args::command();
-        command.build();
+        let command = built();
         let Some(command) = command.find_subcommand(name) else {
             return Ok(completed);
         };
@@ -246,6 +245,13 @@ pub enum SettingOrigin<'a> {
     Default,
 }
 
+/// The command line with what clap adds to it.
+fn built() -> Command {
+    let mut command = args::command();
+    command.build();
+    command
+}
+
 /// The result of parsing a command line before it is checked.
 ///
 /// `None` if help or the version is requested: a settings file must not prevent these.
@@ -391,8 +397,7 @@ mod tests {
     fn no_value_of_a_file_sets_another_option() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("embedctl.toml");
-        let mut program = args::command();
-        program.build();
+        let program = LazyCell::new(built);
         let (mut taken, mut refused) = (0, 0);
         for line in TYPED {
             let typed = || -> Vec<OsString> {
