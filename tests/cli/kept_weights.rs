@@ -74,3 +74,43 @@ fn single_precision_keeps_nothing() {
     embed(&sandbox, "exact", "");
     assert!(kept(&sandbox).is_empty());
 }
+
+/// A whole run with tiles, by plain code in their place: packed weights of one instruction set are none of another, and the
+/// vectors are those of the usual one.
+#[test]
+fn a_run_by_tiles_keeps_weights_of_its_own_and_is_verified_by_the_usual_instructions() {
+    for precision in ["fp32", "bf16", "int16", "int8"] {
+        let sandbox = Sandbox::new();
+        let cache = sandbox.path(".cache");
+        let (_, usual) = embed(&sandbox, "usual", &format!("--precision {precision}"));
+        let packed = kept(&sandbox).len();
+        let model = in_repository(MODEL);
+        let line = format!(
+            "embed -m {} --provider native --min-cosine 0.5 --precision {precision} --keep text \
+             texts.txt -o tiles.npy",
+            model.display()
+        );
+        let mut command = sandbox.command(line.split_whitespace());
+        command
+            .env("XDG_CACHE_HOME", &cache)
+            .env("EMBEDCTL_CPU", "portable-tiles");
+        let run = sandbox.finish(&mut command);
+        if run.stderr.contains("is not an instruction set") {
+            eprintln!("skipped: a run by tiles: builds of the profile dev alone have plain ones");
+            return;
+        }
+        assert_eq!(run.code, Some(0), "{precision}: {run}");
+        let made = fs::read(sandbox.path("tiles.npy.json")).unwrap();
+        let made: Value = serde_json::from_slice(&made).unwrap();
+        let version = made["engine"]["version"].as_str().unwrap();
+        assert!(version.contains("portable-tiles"), "{version}");
+        assert_ne!(usual["version"], made["engine"]["version"]);
+        if packed > 0 {
+            assert!(kept(&sandbox).len() > packed, "{precision}");
+        }
+        let mut command = sandbox.command(["inspect", "tiles.npy", "--verify", "2"]);
+        let run = sandbox.finish(command.env("XDG_CACHE_HOME", &cache));
+        assert_eq!(run.code, Some(0), "{precision}: {run}");
+        assert!(run.stdout.contains("verified"), "{run}");
+    }
+}

@@ -9,7 +9,7 @@ use super::amx::permission;
 use super::detection;
 use embedctl_common::Arithmetic;
 
-/// An instruction set that this processor has: every value was made by asking it.
+/// An instruction set that this processor has: every value was made by asking it, but for plain code, which any runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Isa {
     /// The instructions for vectors.
@@ -264,7 +264,8 @@ impl Isa {
         })
     }
 
-    /// `portable`, `avx2`, `avx2-vnni`, `avx512` (always with VNNI), `amx` (beside it), `neon`, `neon-dot` or `neon-i8mm`.
+    /// `portable`, `avx2`, `avx2-vnni`, `avx512` (always with VNNI), `amx` (beside it), `neon`, `neon-dot` or `neon-i8mm`; in
+    /// builds of the profile `dev` `portable-tiles`, too.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self.tiles {

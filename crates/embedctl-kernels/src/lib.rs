@@ -9,6 +9,9 @@
 //! accumulated in an order that neither the rows beside it nor the threads can change. NaN in gives NaN out
 //! everywhere; in integer arithmetic, and in single precision by tiles, an infinity does too. Nothing is allocated in steady state.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+#![warn(clippy::unwrap_used)]
+
 #[cfg_attr(not(kernels = "amx"), allow(dead_code))] // nothing else has tiles
 mod amx;
 mod attention;
