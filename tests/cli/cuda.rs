@@ -2,11 +2,8 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::sync::OnceLock;
-
-use sha2::{Digest, Sha256};
 
 use crate::sandbox::{Run, Sandbox, in_repository};
 use crate::support;
@@ -17,50 +14,19 @@ const FOLDER: &str = "env/lib/python3.12/site-packages/nvidia/cu13/lib";
 /// A model with safetensors.
 const MODEL: &str = "fixtures/parity/family-distilbert/model";
 
-const EMULATOR: &str = "crates/embedctl-cuda/emulator";
-
-/// Where the emulator and its kernels are built, under the hashes of their sources, for all tests.
-const BUILT: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/cuda-emulator");
-
 /// A sandbox with texts and an environment of Python's in which the emulator lies; `None`: there is no C++ compiler.
 pub fn sandbox(test: &str) -> Option<Sandbox> {
     let sandbox = Sandbox::new();
     sandbox.write("texts.txt", "one\na second text, which is longer\nthree\n");
     let folder = sandbox.path(FOLDER);
     fs::create_dir_all(&folder).unwrap();
-    static LIBRARY: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let Some(library) = LIBRARY.get_or_init(driver) else {
+    let Some(emulator) = embedctl_testing::emulator() else {
         return support::skip(test, "c++", "a C++ compiler");
     };
     for name in ["libcuda.so.1", "libnvrtc.so.13", "libcublasLt.so.13"] {
-        symlink(library, folder.join(name)).unwrap();
+        symlink(&emulator.library, folder.join(name)).unwrap();
     }
     Some(sandbox)
-}
-
-/// The emulator's driver, built unless an earlier run of the tests has built this source; `None` without a C++ compiler.
-fn driver() -> Option<PathBuf> {
-    let source = in_repository(EMULATOR).join("driver.cpp");
-    let name: String = (Sha256::digest(fs::read(&source).unwrap()).iter().take(8))
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    fs::create_dir_all(BUILT).unwrap();
-    let library = Path::new(BUILT).join(format!("driver-{name}.so"));
-    if library.exists() {
-        return Some(library);
-    }
-    let part = library.with_extension(std::process::id().to_string());
-    let built = Command::new("c++")
-        .args(["-std=c++17", "-O1", "-fPIC", "-shared"])
-        .args(["-fvisibility=hidden", "-o"])
-        .args([&part, &source])
-        .arg("-ldl")
-        .output()
-        .ok()?;
-    let said = String::from_utf8_lossy(&built.stderr);
-    assert!(built.status.success(), "{said}");
-    fs::rename(part, &library).unwrap();
-    Some(library)
 }
 
 fn command(sandbox: &Sandbox, output: &str, line: &str) -> Command {
@@ -71,15 +37,22 @@ fn command(sandbox: &Sandbox, output: &str, line: &str) -> Command {
 
 /// A command with a model that finds the emulator and the compiler for its kernels.
 pub fn emulated<'c>(command: &'c mut Command, sandbox: &Sandbox, model: &Path) -> &'c mut Command {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    command
+    for name in ["PATH", "CXX"] {
+        command.envs(std::env::var_os(name).map(|value| (name, value)));
+    }
+    with_emulator(command, sandbox)
         .env("EMBEDCTL_MODEL", model)
-        .env("EMBEDCTL_EMULATOR", in_repository(EMULATOR))
-        .env("EMBEDCTL_EMULATOR_CACHE", BUILT)
-        .env("VIRTUAL_ENV", sandbox.path("env"))
-        .env("PATH", path)
         // Nothing is measured, which takes an emulator long.
         .arg("--no-cache")
+}
+
+/// A command that finds the emulator.
+fn with_emulator<'c>(command: &'c mut Command, sandbox: &Sandbox) -> &'c mut Command {
+    let emulator = embedctl_testing::emulator().expect("the sandbox has it");
+    command
+        .env("EMBEDCTL_EMULATOR", &emulator.source)
+        .env("EMBEDCTL_EMULATOR_CACHE", &emulator.cache)
+        .env("VIRTUAL_ENV", sandbox.path("env"))
 }
 
 /// Chooses the engine by name.
@@ -240,11 +213,7 @@ fn devices_shows_our_engine_and_who_runs_onnx_files() {
         return;
     };
     let mut command = sandbox.command(["devices", "--json"]);
-    command
-        .env("EMBEDCTL_EMULATOR", in_repository(EMULATOR))
-        .env("EMBEDCTL_EMULATOR_CACHE", BUILT)
-        .env("VIRTUAL_ENV", sandbox.path("env"));
-    let run = sandbox.finish(&mut command);
+    let run = sandbox.finish(with_emulator(&mut command, &sandbox));
     let report: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
     let cuda = &report["providers"]["cuda"];
     assert_eq!(cuda["status"], "works", "{cuda}");
@@ -264,13 +233,8 @@ fn info_tells_checkpoints_of_our_engine_from_files_of_onnx_runtime() {
     let cuda = |more: &[&str]| {
         let model = in_repository(MODEL);
         let mut command = sandbox.command(["info", "--json"]);
-        command
-            .arg(model)
-            .args(more)
-            .env("EMBEDCTL_EMULATOR", in_repository(EMULATOR))
-            .env("EMBEDCTL_EMULATOR_CACHE", BUILT)
-            .env("VIRTUAL_ENV", sandbox.path("env"));
-        let run = sandbox.finish(&mut command);
+        command.arg(model).args(more);
+        let run = sandbox.finish(with_emulator(&mut command, &sandbox));
         assert_eq!(run.code, Some(0), "{run}");
         let info: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
         let providers = info["providers"].as_array().unwrap().iter();

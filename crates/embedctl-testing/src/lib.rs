@@ -3,6 +3,7 @@
 //! ```text
 //!  mutation ── a good file, damaged in another way for each seed, under watch for time and memory
 //!  WatchedMemory ── the allocator that counts a test's requests
+//!  emulator ── NVIDIA's libraries, for tests of what runs on a GPU
 //!  stride ── how many of very many cases a test takes
 //! ```
 //!
@@ -15,9 +16,11 @@
 //! ```
 
 mod allocations;
+mod emulator;
 pub mod mutation;
 
 pub use allocations::WatchedMemory;
+pub use emulator::{Emulator, emulator};
 
 use embedctl_common::{ErrorKind, Result};
 

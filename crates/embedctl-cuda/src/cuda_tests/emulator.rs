@@ -1,11 +1,9 @@
 //! The emulator: built once with the machine's C++ compiler, and asked for faults.
 
 use std::ffi::{CString, c_char, c_int, c_long};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use embedctl_common::hash;
 use libloading::Library;
 
 use crate::library::Object;
@@ -29,67 +27,18 @@ pub(super) struct Emulator {
 
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// A C++ compiler. Where there must be one (`EMBEDCTL_TEST_REQUIRE=c++`), its absence fails.
-fn compiler() -> Option<String> {
-    let name = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
-    let works = Command::new(&name).arg("--version").output();
-    if works.is_ok_and(|output| output.status.success()) {
-        return Some(name);
-    }
-    let required = std::env::var("EMBEDCTL_TEST_REQUIRE").unwrap_or_default();
-    assert!(
-        !required.split(',').any(|it| it == "c++"),
-        "there is no C++ compiler"
-    );
-    eprintln!("skipped: there is no C++ compiler");
-    None
-}
-
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("emulator")
-}
-
-/// Where what is built lies: beside this test.
-fn built() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let built = test.parent().unwrap().join("cuda-emulator");
-    std::fs::create_dir_all(&built).unwrap();
-    built
-}
-
-fn build(compiler: &str) -> PathBuf {
-    let source = std::fs::read(folder().join("driver.cpp")).unwrap();
-    let library = built().join(format!("driver-{}.so", &hash::of(&source)[..16]));
-    if !library.exists() {
-        let part = library.with_extension(std::process::id().to_string());
-        let output = Command::new(compiler)
-            .args([
-                "-std=c++17",
-                "-O2",
-                "-fPIC",
-                "-shared",
-                "-fvisibility=hidden",
-                "-o",
-            ])
-            .arg(&part)
-            .arg(folder().join("driver.cpp"))
-            .arg("-ldl")
-            .output()
-            .unwrap();
-        let words = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{words}");
-        std::fs::rename(&part, &library).unwrap();
-    }
-    library
-}
-
 impl Emulator {
     /// The emulator, or `None` where there is no compiler for it.
     pub(super) fn open() -> Option<Self> {
-        static LIBRARY: OnceLock<Option<PathBuf>> = OnceLock::new();
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let library = LIBRARY.get_or_init(|| compiler().map(|compiler| build(&compiler)));
-        let library = library.as_deref()?;
+        let Some(built) = embedctl_testing::emulator() else {
+            let required = std::env::var("EMBEDCTL_TEST_REQUIRE").unwrap_or_default();
+            let required = required.split(',').any(|it| it == "c++");
+            assert!(!required, "there is no C++ compiler");
+            eprintln!("skipped: there is no C++ compiler");
+            return None;
+        };
+        let library = built.library.as_path();
         // SAFETY: it is our own.
         let control = unsafe { Library::new(library) }.unwrap();
         let emulator = Self {
@@ -98,8 +47,8 @@ impl Emulator {
             _alone: alone,
         };
         emulator.reset();
-        let text = |path: PathBuf| CString::new(path.to_str().unwrap()).unwrap();
-        let (own, cache) = (text(folder()), text(built()));
+        let text = |path: &Path| CString::new(path.to_str().unwrap()).unwrap();
+        let (own, cache) = (text(&built.source), text(&built.cache));
         // SAFETY: emulator/driver.cpp has this function.
         unsafe {
             let set: unsafe extern "C" fn(*const c_char, *const c_char) =
