@@ -140,8 +140,11 @@ impl Isa {
         all
     }
 
-    /// The same with plain code in the place of a unit for tiles, before the last one. It gives the bits of that unit, so that
-    /// tests run everything around it on any processor; builds of the profile `dev` alone have it.
+    /// Whether this build has plain code in the place of a unit for tiles, for tests: builds of the profile `dev` do.
+    pub const EMULATES_TILES: bool = cfg!(kernels = "plain-tiles");
+
+    /// The same with plain code in the place of a unit for tiles, before the last one, where [`Self::EMULATES_TILES`]. It gives
+    /// the bits of that unit, so that tests run everything around it on any processor.
     #[must_use]
     pub fn all_and_emulated() -> Vec<Self> {
         let mut all = Self::all();

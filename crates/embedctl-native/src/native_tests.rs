@@ -207,7 +207,7 @@ fn integers_on_tiles_give_the_states_of_vectors_bit_by_bit() {
         .into_iter()
         .filter(|isa| isa.has_tiles()))
     .collect();
-    assert!(!sets.is_empty());
+    assert!(!sets.is_empty() || !Isa::EMULATES_TILES);
     for case in cases().into_iter().step_by(stride(7)) {
         for &isa in &sets {
             for arithmetic in [Arithmetic::Int8, Arithmetic::Int16] {

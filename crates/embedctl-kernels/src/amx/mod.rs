@@ -147,6 +147,6 @@ pub(super) trait Tiles: Copy {
     );
 }
 
-#[cfg(test)]
+#[cfg(all(test, kernels = "plain-tiles"))]
 #[path = "amx_tests.rs"]
 mod tests;

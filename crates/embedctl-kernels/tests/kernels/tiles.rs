@@ -3,17 +3,17 @@
 use super::products::{plain_product, published_widths, tolerance};
 use super::*;
 
-/// The instruction sets with tiles: plain code everywhere, and the processor's where there are any.
+/// The instruction sets with tiles: plain code where this build has it, and the processor's where there are any.
 fn tile_sets() -> Vec<Isa> {
     let all: Vec<Isa> = (Isa::all_and_emulated()
         .into_iter()
         .filter(|isa| isa.has_tiles()))
     .collect();
     let has_plain = all.iter().any(|isa| isa.name() == "portable-tiles");
-    assert!(
-        has_plain,
-        "builds of the profile `dev` alone have plain tiles"
-    );
+    assert_eq!(has_plain, Isa::EMULATES_TILES);
+    if all.is_empty() {
+        eprintln!("skipped: only builds of the profile `dev` have tiles on this processor");
+    }
     all
 }
 
