@@ -19,7 +19,7 @@ use crate::setting::DURATION;
 /// Single texts that are timed after each sample.
 const SINGLE_TEXTS: usize = 16;
 
-/// How long the machine's peak is measured, each time.
+/// How long the machine's peak is measured at most, each time.
 const PEAK_TIME: Duration = Duration::from_millis(200);
 
 /// Measures all configurations of `options`. A failed configuration is a row with its reason.
@@ -45,8 +45,9 @@ pub fn run(
         cancel,
     };
     let mut machine = Machine::here();
+    let peak_time = (options.duration / 10).min(PEAK_TIME);
     report(BenchStep::Begin("measuring the machine's peak"));
-    let mut measured = peak::measure(Arithmetic::Fp32, machine.cores, PEAK_TIME);
+    let mut measured = peak::measure(Arithmetic::Fp32, machine.cores, peak_time);
     let all = &options.configurations;
     let mut runners = Vec::new();
     for (number, configuration) in all.iter().enumerate() {
@@ -64,7 +65,7 @@ pub fn run(
         runner.end();
     }
     // A shared machine may have been busy the first time.
-    let again = peak::measure(Arithmetic::Fp32, machine.cores, PEAK_TIME);
+    let again = peak::measure(Arithmetic::Fp32, machine.cores, peak_time);
     if again.map(|peak| peak.gflops) > measured.map(|peak| peak.gflops) {
         measured = again;
     }
@@ -75,7 +76,7 @@ pub fn run(
             let opened = runner.opened.as_ref();
             opened.is_some_and(|opened| opened.precision.as_deref() == Some(arithmetic.name()))
         };
-        let peak = || peak::measure(arithmetic, machine.cores, PEAK_TIME);
+        let peak = || peak::measure(arithmetic, machine.cores, peak_time);
         runners.iter().any(uses).then(peak).flatten()
     };
     let [bf16, int16, int8] = [Arithmetic::Bf16, Arithmetic::Int16, Arithmetic::Int8]

@@ -11,7 +11,7 @@ use crate::sandbox::{Run, SMALL_MODEL, Sandbox, in_repository};
 
 /// `bench` with the small model and the native engine, one sample of each configuration.
 fn command(sandbox: &Sandbox, line: &str) -> Command {
-    bare_command(sandbox, &format!("--duration 0.2 --samples 1 {line}"))
+    bare_command(sandbox, &format!("--duration 0.05 --samples 1 {line}"))
 }
 
 /// The same, however long it takes.
