@@ -33,7 +33,7 @@ fn lines<'a>(texts: impl IntoIterator<Item = &'a (String, String)>) -> String {
 }
 
 fn compare(sandbox: &Sandbox, line: &str) -> Run {
-    sandbox.run(&format!("compare -p rten {line}"))
+    sandbox.run(&format!("compare -p native {line}"))
 }
 
 fn compared(sandbox: &Sandbox, line: &str) -> Value {

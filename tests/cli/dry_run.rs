@@ -54,7 +54,7 @@ fn a_small_input_is_counted_exactly_and_nothing_is_written() {
     }
     assert_eq!(found["columns"], json!([["id", "Utf8"], ["year", "Int64"]]));
     assert_eq!(found["dimensions"], 48);
-    assert_eq!(found["engine"]["provider"], "rten");
+    assert_eq!(found["engine"]["provider"], "native");
     assert_eq!(found["estimate"]["records"], 3);
     assert!(found["measured"]["rows"].as_u64() > Some(0), "{found}");
 }

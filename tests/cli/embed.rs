@@ -5,7 +5,7 @@ use std::fs;
 use insta::assert_snapshot;
 use serde_json::Value;
 
-use crate::sandbox::{REAL_MODEL, SMALL_MODEL, Sandbox, copy_folder, in_repository};
+use crate::sandbox::{ONNX_MODEL, REAL_MODEL, SMALL_MODEL, Sandbox, copy_folder, in_repository};
 
 fn sandbox_with_texts() -> Sandbox {
     let sandbox = Sandbox::new();
@@ -240,7 +240,8 @@ fn what_is_no_models_name_is_told_how_to_name_it() {
             "{given}: {run}"
         );
     }
-    let run = sandbox.embed("texts.txt -o out.npy --model small --model-file onnx/model.onnx");
+    let run =
+        sandbox.embed("texts.txt -o out.npy --model small --model-file onnx/model.onnx -p rten");
     assert_eq!(run.code, Some(0), "{run}");
 }
 
@@ -525,7 +526,7 @@ fn a_model_in_the_cache() {
 fn auto_says_what_it_took() {
     let sandbox = sandbox_with_texts();
     let mut command = sandbox.command(["embed", "texts.txt", "-o", "out.npy", "--threads", "1"]);
-    let run = sandbox.finish(command.env("EMBEDCTL_MODEL", in_repository(SMALL_MODEL)));
+    let run = sandbox.finish(command.env("EMBEDCTL_MODEL", in_repository(ONNX_MODEL)));
     assert_eq!(run.code, Some(0), "{run}");
     // A system folder may hold ONNX Runtime, whatever the environment.
     let fell_back = run.stderr.contains("engine rten ");
@@ -649,7 +650,7 @@ fn a_model_that_padding_changes_runs_rows_of_equal_length_together() {
         "bert-cls",
     ] {
         let sandbox = sandbox_with_texts();
-        let mut command = sandbox.embed_command("texts.txt -o out.npy");
+        let mut command = sandbox.embed_command("texts.txt -o out.npy -p rten");
         command.env(
             "EMBEDCTL_MODEL",
             in_repository(&format!("fixtures/parity/{case}/model")),

@@ -537,7 +537,7 @@ fn a_crash_is_explained() {
             ),
         ] {
             let sandbox = Sandbox::new();
-            let line = format!("-o {output} -v --log-format {format}");
+            let line = format!("-o {output} -v --log-format {format} -p rten");
             let running = Running::start(&mut sandbox.embed_command(&line), b"one\n");
             running.wait_until_started();
             running.signal(signal);

@@ -380,7 +380,7 @@ fn rows_are_embedded_again() {
         "out.parquet --verify 3",
         "out.parquet --verify 3 --input a.txt",
     ] {
-        let (code, found) = inspect(&sandbox, &format!("{line} --provider rten"));
+        let (code, found) = inspect(&sandbox, &format!("{line} --provider native"));
         assert_eq!(code, Some(0), "{line}: {found}");
         assert_eq!(found["verified"]["same"], true, "{line}");
         assert!(
@@ -390,11 +390,17 @@ fn rows_are_embedded_again() {
     }
     // Other texts give other vectors, and fewer texts are none of these.
     sandbox.write("b.txt", "six\nanother text\none\n");
-    let run = table(&sandbox, "out.npy --verify 3 --input b.txt --provider rten");
+    let run = table(
+        &sandbox,
+        "out.npy --verify 3 --input b.txt --provider native",
+    );
     assert_eq!(run.code, Some(1), "{run}");
     assert!(run.stdout.contains("NOT as they were"), "{run}");
     sandbox.write("b.txt", "one\n");
-    let run = table(&sandbox, "out.npy --verify 3 --input b.txt --provider rten");
+    let run = table(
+        &sandbox,
+        "out.npy --verify 3 --input b.txt --provider native",
+    );
     assert_eq!(run.code, Some(2), "{run}");
     assert!(
         run.stderr.contains("has 1 texts, but there are 3 vectors"),
@@ -403,7 +409,7 @@ fn rows_are_embedded_again() {
     sandbox.write("b.jsonl", "{\"text\": \"one\"}\n{\"texts\": 2}\n");
     let run = table(
         &sandbox,
-        "out.npy --verify 3 --input b.jsonl --provider rten",
+        "out.npy --verify 3 --input b.jsonl --provider native",
     );
     let said = "b.jsonl has 1 texts (b.jsonl:2 has none: ";
     assert!(run.stderr.contains(said), "{run}");
@@ -414,7 +420,7 @@ fn rows_are_embedded_again() {
     );
     let run = table(
         &sandbox,
-        "out.npy --verify 3 --model fixtures/nowhere --provider rten",
+        "out.npy --verify 3 --model fixtures/nowhere --provider native",
     );
     assert_eq!(run.code, Some(1), "{run}");
     let other = in_repository("fixtures/parity/bert-cls/model");
@@ -458,7 +464,7 @@ fn kept_lists_are_no_vectors() {
     ] {
         let run = sandbox.embed(&format!("{input} -o {output}"));
         assert_eq!(run.code, Some(0), "{run}");
-        let (code, found) = inspect(&sandbox, &format!("{output} --verify 2 --provider rten"));
+        let (code, found) = inspect(&sandbox, &format!("{output} --verify 2 --provider native"));
         assert_eq!(code, Some(0), "{output}: {found}");
         assert_eq!(found["verified"]["same"], true, "{output}: {found}");
         let columns = found["files"][0]["columns"].as_array().unwrap();
@@ -493,13 +499,13 @@ fn texts_are_made_again_of_what_they_were_made_of() {
         let run = sandbox.embed(&format!("in.jsonl {made} -o out.parquet --force"));
         assert_eq!(run.code, Some(0), "{run}");
         for input in kept.into_iter().chain(["--input in.jsonl"]) {
-            let line = format!("out.parquet --verify 2 --provider rten {input}");
+            let line = format!("out.parquet --verify 2 --provider native {input}");
             let (code, found) = inspect(&sandbox, &line);
             assert_eq!(code, Some(0), "{made} {input}: {found}");
         }
         // A text that was never the one that was embedded is not taken for it.
         if kept.is_none() {
-            let run = table(&sandbox, "out.parquet --verify 2 --provider rten");
+            let run = table(&sandbox, "out.parquet --verify 2 --provider native");
             assert_eq!(run.code, Some(2), "{run}");
             assert!(run.stderr.contains("title"), "{run}");
         }
@@ -510,7 +516,7 @@ fn texts_are_made_again_of_what_they_were_made_of() {
     sandbox.write("as.txt", "one:\ttwo words\n".repeat(2));
     let (code, found) = inspect(
         &sandbox,
-        "out.npy --verify 2 --provider rten --input as.txt",
+        "out.npy --verify 2 --provider native --input as.txt",
     );
     assert_eq!(code, Some(0), "{found}");
 }

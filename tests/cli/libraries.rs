@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use insta::assert_snapshot;
 
 use crate::fakes::{self, fake};
-use crate::sandbox::{Run, SMALL_MODEL, Sandbox, in_repository};
+use crate::sandbox::{ONNX_MODEL, Run, Sandbox, in_repository};
 use crate::support;
 
 /// A sandbox with a text in it.
@@ -19,7 +19,7 @@ fn sandbox() -> Sandbox {
 
 fn command(sandbox: &Sandbox, line: &str) -> Command {
     let mut command = sandbox.command(["embed", "texts.txt", "-o", "out.npy", "--threads", "1"]);
-    command.env("EMBEDCTL_MODEL", in_repository(SMALL_MODEL));
+    command.env("EMBEDCTL_MODEL", in_repository(ONNX_MODEL));
     command.args(line.split_whitespace());
     command
 }
@@ -198,7 +198,7 @@ fn a_provider_that_cannot_be_had_fails_while_the_input_is_silent() {
     sandbox.write("libonnxruntime.so", "nothing of the kind");
     let line = "embed - -o out.npy --ort-lib libonnxruntime.so -p cuda -m";
     let mut command = sandbox.command(line.split(' '));
-    command.arg(in_repository(SMALL_MODEL));
+    command.arg(in_repository(ONNX_MODEL));
     let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
     let open = child.stdin.take();
     let run = sandbox.outcome(&child.wait_with_output().unwrap());

@@ -35,7 +35,7 @@ fn verbose() {
 fn very_verbose_is_verbose() {
     let run = run("-vv");
     assert_eq!(run.code, Some(0), "{run}");
-    assert!(run.stderr.contains("running on rten"), "{run}");
+    assert!(run.stderr.contains("running on native"), "{run}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::sandbox::{Run, SMALL_MODEL, Sandbox, copy_folder, in_repository};
 
 fn embed(sandbox: &Sandbox, model: &str, line: &str) -> Run {
-    let mut command = sandbox.embed_command(line);
+    let mut command = sandbox.embed_command(&format!("{line} -p rten"));
     sandbox.finish(command.arg("--model").arg(in_repository(model)))
 }
 
@@ -47,7 +47,7 @@ fn prompts_that_are_applied_or_not_are_told_once() {
             "{run}"
         );
     }
-    let mut command = sandbox.embed_command("a.txt -o a.npy --force --prompt");
+    let mut command = sandbox.embed_command("a.txt -o a.npy --force -p rten --prompt");
     let run = sandbox.finish(
         command
             .arg("")

@@ -133,7 +133,7 @@ fn a_stream_says_what_makes_it() {
         (&made["prompt"], &made["dtype"]),
         (&json!("query:"), &json!("f32"))
     );
-    assert_eq!(made["engine"]["provider"], "rten");
+    assert_eq!(made["engine"]["provider"], "native");
     assert!(made["model"]["files"][0]["sha256"].is_string(), "{made}");
     // Unknown at that point.
     assert!(

@@ -96,7 +96,7 @@ fn a_run_is_followed_while_it_lasts() {
     let mut stdin = child.stdin.take().unwrap();
     let running = wait_for(&sandbox, "start", |stats| stats["state"] == "running");
     assert_eq!(running["exit_code"], Value::Null);
-    assert_eq!(running["engine"]["engine"], "rten");
+    assert_eq!(running["engine"]["engine"], "native");
     stdin.write_all(b"one\ntwo\nthree\n").unwrap();
     let later = wait_for(&sandbox, "row", |stats| {
         stats["embedded"].as_u64() > Some(0)

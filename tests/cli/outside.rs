@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::sandbox::{Run, SMALL_MODEL, Sandbox, copy_folder, in_repository};
+use crate::sandbox::{ONNX_MODEL, Run, SMALL_MODEL, Sandbox, copy_folder, in_repository};
 
 /// Clears the screen, names the window, and colours what follows.
 const ESCAPES: &str = "\u{1b}[2J\u{1b}]0;title\u{7}\u{9b}31m\u{202e}";
@@ -20,7 +20,7 @@ fn assert_plain(run: &Run) {
 
 fn run(sandbox: &Sandbox, arguments: &[&str]) -> Run {
     let mut command = sandbox.command(arguments);
-    command.env("EMBEDCTL_MODEL", in_repository(SMALL_MODEL));
+    command.env("EMBEDCTL_MODEL", in_repository(ONNX_MODEL));
     let output = command.output().unwrap();
     // Unfiltered: JSON is to be read.
     let run = Run {

@@ -34,7 +34,7 @@ fn embed_with(sandbox: &Sandbox, model: &str, line: &str) -> Run {
 }
 
 fn search(sandbox: &Sandbox, line: &str) -> Run {
-    let line = format!("search -p rten {line}");
+    let line = format!("search -p native {line}");
     sandbox.run(&line)
 }
 

@@ -659,7 +659,7 @@ fn maps_of_terms_are_searched() {
     }
     sandbox.write("queries.txt", "a quiet life\nlaughing every day\n");
     let overlaps = |line: &str| {
-        let run = sandbox.run(&format!("compare -p rten --json {line}"));
+        let run = sandbox.run(&format!("compare -p native --json {line}"));
         code(&run, 0);
         let found: Value = serde_json::from_str(&run.stdout).unwrap();
         found["others"][0]["overlaps"].clone()

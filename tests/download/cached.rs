@@ -10,8 +10,7 @@ use std::time::Duration;
 use insta::assert_snapshot;
 use serde_json::json;
 
-use crate::hub::{At, Fault, Files, Host, etag};
-use crate::sandbox::in_repository;
+use crate::hub::{At, Fault, Host, etag};
 use crate::world::{Cached, MODEL, ONNX, World, fixture, json, names, small_model};
 
 /// The blob of a file of the small model.
@@ -404,6 +403,4 @@ fn content_that_is_here_under_another_name() {
             .count(),
         1
     );
-    let folder = Files::of(&in_repository(crate::sandbox::SMALL_MODEL));
-    assert_eq!(folder, small_model());
 }

@@ -34,9 +34,9 @@ pub fn fixture(name: &str) -> Files {
     Files::of(&in_repository(&format!("fixtures/parity/{name}/model")))
 }
 
-/// The small model.
+/// The small model, of its weights an ONNX file alone.
 pub fn small_model() -> Files {
-    Files::of(&in_repository(SMALL_MODEL))
+    Files::of(&in_repository(SMALL_MODEL)).without("model.safetensors")
 }
 
 /// A Hub with the small model, and an empty folder that is also the home.

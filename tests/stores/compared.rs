@@ -99,7 +99,7 @@ fn records_to_measure_with_come_from_stores() {
     );
     let model = model(SMALL_MODEL);
     let bench = |input: &str| {
-        let line = format!("bench --json --samples 1 --duration 0.2 -p rten --input {input} -m");
+        let line = format!("bench --json --samples 1 --duration 0.2 -p native --input {input} -m");
         let mut arguments: Vec<&str> = line.split_whitespace().collect();
         arguments.push(&model);
         run(&world, &arguments)
@@ -123,8 +123,9 @@ fn records_to_measure_with_come_from_stores() {
     world.done("texts.txt -o vectors.npy");
     store.boto("s3.put_object(Bucket='measured', Key='y/1.txt', Body=b'one\\ntwo words\\n')");
     store.boto("s3.put_object(Bucket='measured', Key='y/2.txt', Body=b'and three more\\n')");
-    let verified = world
-        .any("inspect vectors.npy --json --verify 3 --provider rten --input s3://measured/y/*.txt");
+    let verified = world.any(
+        "inspect vectors.npy --json --verify 3 --provider native --input s3://measured/y/*.txt",
+    );
     assert_eq!(verified.code, Some(0), "{verified}");
     assert_eq!(json(&verified)["verified"]["rows"], 3, "{verified}");
 }
@@ -190,7 +191,7 @@ fn vectors_in_a_dataset_are_inspected_at_one_commit() {
     // Against what stands beside it, there.
     assert_eq!(all[1]["belongs"][0]["same"], true, "{run}");
     let one = "hf://datasets/org/texts/data/a.parquet";
-    let run = inspect(&[one, "--verify", "3", "--provider", "rten"]);
+    let run = inspect(&[one, "--verify", "3", "--provider", "native"]);
     assert_eq!(json(&run)["verified"]["same"], true, "{run}");
     let run = inspect(&["hf://datasets/org/texts/data/gone.parquet"]);
     assert_eq!(run.code, Some(2), "{run}");

@@ -65,7 +65,7 @@ fn documented_commands_work_on_buckets() {
             .env("HOME", world.sandbox.path(""))
             .env("HF_ENDPOINT", hub.url())
             .env("EMBEDCTL_MODEL", in_repository(SMALL_MODEL))
-            .env("EMBEDCTL_PROVIDER", "rten")
+            .env("EMBEDCTL_PROVIDER", "native")
             .envs(store.settings.iter().map(|(name, value)| (*name, value)))
             .envs(account.clone().map(|(name, value)| (*name, value)))
             .output()

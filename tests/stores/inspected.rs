@@ -56,7 +56,7 @@ fn objects_patterns_and_parts_are_read_on_every_store() {
         }
         let (code, found) = inspected(
             &world,
-            &format!("{base}/a/one.parquet --verify 3 --provider rten"),
+            &format!("{base}/a/one.parquet --verify 3 --provider native"),
         );
         assert_eq!(
             (code, &found["verified"]["same"]),

@@ -26,7 +26,7 @@ fn a_server_is_like_an_object_and_like_a_folder_of_parts() {
             ""
         };
         let run = world.any(&format!(
-            "embed texts.txt --keep text -m {model} -p rten -o {output} {format}"
+            "embed texts.txt --keep text -m {model} -p native -o {output} {format}"
         ));
         assert_eq!(run.code, Some(0), "{run}");
     }

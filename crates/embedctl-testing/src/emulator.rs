@@ -38,7 +38,7 @@ fn build() -> Option<Emulator> {
     let test = std::env::current_exe().expect("the path of this test");
     let cache = test.with_file_name("cuda-emulator");
     std::fs::create_dir_all(&cache).expect("a folder beside this test");
-    let hash = hash::of(&std::fs::read(&driver).expect("the emulator's source"));
+    let hash = hash::of(std::fs::read(&driver).expect("the emulator's source"));
     let library = cache.join(format!("driver-{}.so", &hash[..16]));
     if !library.exists() {
         let part = library.with_extension(std::process::id().to_string());
