@@ -44,11 +44,30 @@ fn multiply_wide(product: TileProduct, rows: TileRows<'_>, sums: &mut [SumRow]) 
     multiply(product, rows, sums);
 }
 
+/// The planes of each side that are multiplied, in this order; of bytes, the sides that have signs, and `None` of bfloat16.
+const fn parts(product: TileProduct) -> &'static [([usize; 2], Option<[bool; 2]>)] {
+    match product {
+        TileProduct::Bytes => &[([0, 0], Some([false, true]))],
+        TileProduct::Halves => &[([0, 0], None)],
+        TileProduct::UpperBytes | TileProduct::FirstBytes => &[([0, 0], Some([true, true]))],
+        TileProduct::CrossBytes => &[([1, 0], Some([false, true])), ([0, 1], Some([true, false]))],
+        TileProduct::LowerBytes => &[([1, 1], Some([false, false]))],
+        TileProduct::SecondBytes => &[([0, 1], Some([true, true])), ([1, 0], Some([true, true]))],
+        TileProduct::ThirdBytes => &[
+            ([0, 2], Some([true, true])),
+            ([1, 1], Some([true, true])),
+            ([2, 0], Some([true, true])),
+        ],
+        TileProduct::FloatsByHalves => &[([2, 0], None), ([1, 0], None), ([0, 0], None)],
+    }
+}
+
 #[inline(always)]
 fn multiply(product: TileProduct, rows: TileRows<'_>, sums: &mut [SumRow]) {
     // Halves of a panel.
     let columns = if rows.columns > WIDTH / 2 { 4 } else { 2 };
     let (left_planes, right_planes) = (product.left_planes(), product.right_planes());
+    let parts = parts(product);
     for (from, column) in
         (0..rows.rows.div_ceil(SIDE)).flat_map(|row| (0..columns).map(move |column| (row, column)))
     {
@@ -69,29 +88,10 @@ fn multiply(product: TileProduct, rows: TileRows<'_>, sums: &mut [SumRow]) {
                 let at = (group * right_planes + plane) * 2 * TILE + column % 2 * TILE;
                 Tile::of(&rows.right[column / 2 * rows.half + at..], SIDE)
             };
-            match product {
-                TileProduct::Bytes => acc.add_bytes(left(0), right(0), [false, true]),
-                TileProduct::Halves => acc.add_halves(left(0), right(0)),
-                TileProduct::UpperBytes => acc.add_bytes(left(0), right(0), [true, true]),
-                TileProduct::CrossBytes => {
-                    acc.add_bytes(left(1), right(0), [false, true]);
-                    acc.add_bytes(left(0), right(1), [true, false]);
-                }
-                TileProduct::LowerBytes => acc.add_bytes(left(1), right(1), [false, false]),
-                TileProduct::FirstBytes => acc.add_bytes(left(0), right(0), [true, true]),
-                TileProduct::SecondBytes => {
-                    acc.add_bytes(left(0), right(1), [true, true]);
-                    acc.add_bytes(left(1), right(0), [true, true]);
-                }
-                TileProduct::ThirdBytes => {
-                    acc.add_bytes(left(0), right(2), [true, true]);
-                    acc.add_bytes(left(1), right(1), [true, true]);
-                    acc.add_bytes(left(2), right(0), [true, true]);
-                }
-                TileProduct::FloatsByHalves => {
-                    for plane in [2, 1, 0] {
-                        acc.add_halves(left(plane), right(0));
-                    }
+            for ([of_left, of_right], signs) in parts {
+                match signs {
+                    Some(signs) => acc.add_bytes(left(*of_left), right(*of_right), *signs),
+                    None => acc.add_halves(left(*of_left), right(*of_right)),
                 }
             }
         }
@@ -112,22 +112,21 @@ impl Tile {
 
     /// `tdpbssd`, `tdpbsud`, `tdpbusd` and `tdpbuud`.
     #[inline(always)]
-    fn add_bytes(&mut self, a: &[i32], b: Self, [a_signed, b_signed]: [bool; 2]) {
-        let byte = |dword: i32, place: u32, signed: bool| {
-            let byte = (dword >> (8 * place)) as u8;
-            match signed {
-                true => i32::from(byte.cast_signed()),
-                false => i32::from(byte),
-            }
+    fn add_bytes(&mut self, a: &[i32], b: Self, signs: [bool; 2]) {
+        // A byte's sign is moved to where it is worth -128.
+        let [a_sign, b_sign] = signs.map(|signed| if signed { 0x80 } else { 0 });
+        let byte = |dword: i32, place: u32, sign: i32| {
+            let byte = (dword >> (8 * place)) & 0xff;
+            (byte ^ sign) - sign
         };
         for (from, b) in b.0.iter().enumerate() {
             for place in 0..4 {
                 let mut of_place = [0; SIDE];
                 for (to, b) in of_place.iter_mut().zip(b) {
-                    *to = byte(*b, place, b_signed);
+                    *to = byte(*b, place, b_sign);
                 }
                 for (acc, a) in self.0.iter_mut().zip(a.chunks(SIDE)) {
-                    let a = byte(a[from], place, a_signed);
+                    let a = byte(a[from], place, a_sign);
                     for (acc, b) in acc.iter_mut().zip(&of_place) {
                         *acc = acc.wrapping_add(a * b);
                     }
