@@ -13,10 +13,10 @@ use tempfile::TempDir;
 
 /// The real model; its folder in the repository.
 pub const REAL_MODEL: &str = "fixtures/models/all-MiniLM-L6-v2";
-/// A small model of the same shape with an ONNX file alone.
-pub const ONNX_MODEL: &str = "fixtures/parity/bert-cls/model";
+/// The next model with its ONNX file alone.
+pub const ONNX_MODEL: &str = "fixtures/parity/bert-mean-legacy/model";
 /// A small model, an ONNX file and a checkpoint: 48 dimensions, mean pooling.
-pub const SMALL_MODEL: &str = "fixtures/parity/bert-mean-legacy/model";
+pub const SMALL_MODEL: &str = "fixtures/parity/bert-mean/model";
 
 /// A path in the repository.
 pub fn in_repository(path: &str) -> PathBuf {

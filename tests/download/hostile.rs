@@ -10,7 +10,7 @@ use insta::assert_snapshot;
 use serde_json::Value;
 
 use crate::hub::{At, Fault, Files};
-use crate::sandbox::{SMALL_MODEL, copy_folder, in_repository};
+use crate::sandbox::{ONNX_MODEL, copy_folder, in_repository};
 use crate::world::{MODEL, ONNX, TOKEN, World, fixture, names, small_model};
 
 fn content(file: &str) -> At {
@@ -282,7 +282,7 @@ fn downloads_into_one_folder_at_once() {
 fn a_folder_here_does_not_take_the_place_of_the_default_model() {
     let world = World::new();
     let shadow = world.sandbox.path("sentence-transformers/all-MiniLM-L6-v2");
-    copy_folder(&in_repository(SMALL_MODEL), &shadow);
+    copy_folder(&in_repository(ONNX_MODEL), &shadow);
     let run = world.embed("--offline");
     assert_eq!(run.code, Some(1), "{run}");
     assert!(run.stderr.contains("is not in the Hub's cache"), "{run}");
@@ -290,10 +290,7 @@ fn a_folder_here_does_not_take_the_place_of_the_default_model() {
     assert_eq!(run.code, Some(0), "{run}");
     assert!(!run.stderr.contains("is taken for"), "{run}");
     // Any other name: it is said which was taken.
-    copy_folder(
-        &in_repository(SMALL_MODEL),
-        &world.sandbox.path("org/small"),
-    );
+    copy_folder(&in_repository(ONNX_MODEL), &world.sandbox.path("org/small"));
     let run = world.embed("--model org/small");
     assert_eq!(run.code, Some(0), "{run}");
     assert!(

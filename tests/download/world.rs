@@ -17,7 +17,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use crate::hub::{Files, Hub, SIGNATURE, git_blob, sha256};
-use crate::sandbox::{Run, SMALL_MODEL, Sandbox, in_repository};
+use crate::sandbox::{ONNX_MODEL, Run, Sandbox, in_repository};
 
 /// The repository of the small model.
 pub const MODEL: &str = "org/small";
@@ -34,9 +34,9 @@ pub fn fixture(name: &str) -> Files {
     Files::of(&in_repository(&format!("fixtures/parity/{name}/model")))
 }
 
-/// The small model, of its weights an ONNX file alone.
+/// The small model with its ONNX file alone.
 pub fn small_model() -> Files {
-    Files::of(&in_repository(SMALL_MODEL)).without("model.safetensors")
+    Files::of(&in_repository(ONNX_MODEL))
 }
 
 /// A Hub with the small model, and an empty folder that is also the home.
