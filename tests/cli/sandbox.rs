@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 /// The real model; its folder in the repository.
 pub const REAL_MODEL: &str = "fixtures/models/all-MiniLM-L6-v2";
-/// The next model with its ONNX file alone.
+/// The small model with its ONNX file alone.
 pub const ONNX_MODEL: &str = "fixtures/parity/bert-mean-legacy/model";
 /// A small model, an ONNX file and a checkpoint: 48 dimensions, mean pooling.
 pub const SMALL_MODEL: &str = "fixtures/parity/bert-mean/model";

@@ -260,9 +260,12 @@ fn an_interpreter_that_hangs_does_not_outlive_an_interrupt() {
 fn more_threads_than_anybody_has_are_refused() {
     let sandbox = Sandbox::new();
     sandbox.write("texts.txt", "one\n");
-    let run = sandbox.embed("texts.txt -o out.npy --provider rten --threads 100000");
-    assert_eq!(run.code, Some(2), "{run}");
-    assert!(run.stderr.contains("--threads 100000: "), "{run}");
+    for provider in ["rten", "cpu", "native"] {
+        let line = format!("texts.txt -o out.npy --provider {provider} --threads 100000");
+        let run = sandbox.embed(&line);
+        assert_eq!(run.code, Some(2), "{run}");
+        assert!(run.stderr.contains("--threads 100000: "), "{run}");
+    }
 }
 
 /// Rust ends a process without memory as a crash would; it is not called one.

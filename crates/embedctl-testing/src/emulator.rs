@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 
 use embedctl_common::hash;
 
-/// The emulator of NVIDIA's libraries, built.
+/// The files of the emulator of NVIDIA's libraries.
 #[derive(Debug)]
-pub struct Emulator {
+pub struct EmulatorFiles {
     /// The library that stands for all of NVIDIA's.
     pub library: PathBuf,
     /// The folder of its source, where it finds what kernels include.
@@ -23,12 +23,12 @@ pub struct Emulator {
 /// # Panics
 /// If it cannot be built.
 #[must_use]
-pub fn emulator() -> Option<&'static Emulator> {
-    static EMULATOR: OnceLock<Option<Emulator>> = OnceLock::new();
+pub fn emulator() -> Option<&'static EmulatorFiles> {
+    static EMULATOR: OnceLock<Option<EmulatorFiles>> = OnceLock::new();
     EMULATOR.get_or_init(build).as_ref()
 }
 
-fn build() -> Option<Emulator> {
+fn build() -> Option<EmulatorFiles> {
     let compiler = std::env::var_os("CXX").unwrap_or_else(|| "c++".into());
     let works = Command::new(&compiler).arg("--version").output();
     works.ok().filter(|output| output.status.success())?;
@@ -53,7 +53,7 @@ fn build() -> Option<Emulator> {
         assert!(built.status.success(), "{words}");
         std::fs::rename(&part, &library).expect("its name");
     }
-    Some(Emulator {
+    Some(EmulatorFiles {
         library,
         source,
         cache,

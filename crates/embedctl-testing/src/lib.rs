@@ -20,7 +20,7 @@ mod emulator;
 pub mod mutation;
 
 pub use allocations::WatchedMemory;
-pub use emulator::{Emulator, emulator};
+pub use emulator::{EmulatorFiles, emulator};
 
 use embedctl_common::{ErrorKind, Result};
 
